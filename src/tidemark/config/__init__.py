@@ -1,0 +1,1 @@
+"""The configuration as frozen, validated values. Everything wrong with a file is reported at once."""

@@ -1,0 +1,22 @@
+"""What every model of the configuration has in common: kebab-case keys, frozen values, no unknown key."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+def kebab(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")
+
+
+class Section(BaseModel):
+    """One section of the file. Keys are kebab-case there and snake_case here; unknown keys are faults."""
+
+    model_config = ConfigDict(
+        alias_generator=kebab,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        validate_default=True,
+    )

@@ -1,0 +1,209 @@
+"""One stream: an entry of `connector.topics`, the Kafka topic it reads and where it lands."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from tidemark.config.base import Section
+
+
+class Format(StrEnum):
+    JSON = "JSON"
+    CSV = "CSV"
+    AVRO = "AVRO"
+
+
+class Destination(Section):
+    """Where a table lies: a catalog name (`table`), or a folder (`bucket` and `path`)."""
+
+    bucket: str | None = Field(
+        None, description="S3 bucket, or a folder: anything that starts with `/`, `.` or names a scheme."
+    )
+    path: str | None = Field(None, description="Path of the table inside the bucket or folder.")
+    table: str | None = Field(None, description="Catalog name of the table instead, e.g. `main.bronze.orders`.")
+    partition_columns: tuple[str, ...] = Field(
+        (), description="Partition columns of the table, in order."
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict, description="Further Delta table properties, set when the table is created."
+    )
+
+
+class FieldOptions(Section):
+    """What the schema's DDL cannot say about one field."""
+
+    epoch: Literal["s", "ms", "us"] | None = Field(
+        None, description="Unit of an epoch number in this TIMESTAMP field; without it numbers are rejected."
+    )
+    required: bool = Field(False, description="Absent or null rejects the record (REQUIRED_FIELD).")
+    default: str | int | float | bool | None = Field(
+        None, description="Value of the field where it is absent from the payload."
+    )
+    secret: bool = Field(False, description="Never shown in a dead letter's message, a log or the console.")
+    column: str | None = Field(None, description="Name of the table's column, where it differs from the field's.")
+
+
+class SchemaSource(Section):
+    """The stream's schema: exactly one of `ddl` and `file`."""
+
+    ddl: str | None = Field(None, description="Spark DDL, e.g. `user_id STRING NOT NULL, amount DECIMAL(10,2)`.")
+    file: str | None = Field(
+        None, description="A schema file, relative to the configuration: `.ddl`, JSON Schema `.json`, Avro `.avsc`."
+    )
+
+
+class CsvDialect(Section):
+    """RFC 4180 unless told otherwise. Columns are in schema order."""
+
+    delimiter: str = Field(",", min_length=1, max_length=1, description="One character.")
+    quote: str = Field('"', min_length=1, max_length=1, description="One character.")
+    escape: str | None = Field(
+        None, min_length=1, max_length=1, description="Escape character; by default a quote is doubled instead."
+    )
+    header: bool = Field(False, description="Payloads start with a header line, which is left out.")
+    null_text: str = Field("", description="The unquoted text that means NULL.")
+
+
+class AvroOptions(Section):
+    framing: Literal["none", "confluent"] = Field(
+        "none", description="`confluent`: byte 0 and a four-byte schema id precede the body. Also for JSON and CSV."
+    )
+    writer_schema: str | None = Field(
+        None, description="File of the schema that unframed values were written with; the stream's by default."
+    )
+    reader_schema: str | None = Field(
+        None, description="File of the schema to resolve to, with the defaults of newer fields."
+    )
+    schema_files: dict[int, str] = Field(
+        default_factory=dict, description="Schema id to file, for framed values without a registry."
+    )
+    registry: str | None = Field(None, description="URL of a schema registry with Confluent's HTTP API.")
+    registry_timeout: float = Field(10.0, gt=0, description="Seconds to wait for the registry.")
+
+
+class Rule(Section):
+    """A record is right if `expr` is true or null. All failing rules are reported."""
+
+    name: str = Field(min_length=1)
+    expr: str = Field(min_length=1, description="A deterministic SQL expression over the decoded columns.")
+    message: str = Field("", description="What a person reads in the dead letter.")
+
+
+class Cob(Section):
+    """Close-of-business date: where it comes from, and the rule that it must not lie in the future."""
+
+    field: str = Field("cob", description="The field that holds the COB date.")
+    column: str = Field("cob_date", description="The DATE column it lands in.")
+    timezone: str = Field("UTC", description="Zone in which the record's own timestamp gives today's date.")
+    not_in_future: bool = Field(
+        True, description="Reject a COB date after the record's own timestamp; not checked where it has none."
+    )
+
+
+class Processing(Section):
+    batch_size: int = Field(
+        1000, ge=1, description="A micro-batch starts at this many records (Spark's minOffsetsPerTrigger)."
+    )
+    flush_interval: float = Field(
+        60, gt=0, description="… or after this many seconds, whichever is first (maxTriggerDelay)."
+    )
+    max_batch_size: int = Field(
+        1_000_000, ge=1, description="Upper bound of records in a micro-batch (maxOffsetsPerTrigger)."
+    )
+    poll_interval: float = Field(0.5, ge=0, description="Seconds between two looks for new records.")
+    max_retries: int = Field(3, ge=0, description="Retries of a failed step: 3 retries are 4 attempts.")
+    retry_deadline: float = Field(300, gt=0, description="Seconds after which a step is not retried any more.")
+    max_commit_retries: int = Field(15, ge=0, description="Retries of a Delta commit after a conflict.")
+    on_exhausted: Literal["dead-letter", "pause"] = Field(
+        "dead-letter", description="What becomes of a batch when retries are exhausted or the breaker is open."
+    )
+    max_bad_share: float | None = Field(
+        None, gt=0, le=1, description="A batch with a larger share of bad records stops the stream, unpublished."
+    )
+    rejected_in_memory: int = Field(
+        1000, ge=1, le=10_000, description="Rejected records taken along in the pass over the batch."
+    )
+    min_partitions: int | None = Field(
+        None, ge=1, description="Spark tasks to read a batch with, if more than Kafka partitions."
+    )
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        if self.max_batch_size < self.batch_size:
+            raise ValueError(
+                f"max-batch-size ({self.max_batch_size}) is below batch-size ({self.batch_size})"
+            )
+        return self
+
+
+class Mode(StrEnum):
+    KAFKA_NATIVE = "kafka-native"
+    FINGERPRINT = "fingerprint"
+    MERGE = "merge"
+
+
+class Idempotency(Section):
+    mode: Mode = Field(Mode.KAFKA_NATIVE, description="How a record is kept from landing twice (DESIGN §3).")
+
+
+class DeadLetterOptions(Section):
+    topic: str | None = Field(None, description="DLQ topic; `{kafka-topic}-dlq` by default.")
+    format: Literal["headers", "envelope"] = Field(
+        "headers", description="Original bytes with headers, or the version 1.0 JSON envelope."
+    )
+    retention: int | None = Field(None, gt=0, description="Seconds the DLQ topic keeps dead letters; broker's default.")
+    publish_timeout: float = Field(30, gt=0, description="Seconds to wait for all acknowledgements of a batch.")
+
+
+class Landing(Section):
+    """The raw envelope of every record, whatever its payload is worth, in a table of its own."""
+
+    destination: Destination
+
+
+class Stream(Section):
+    """A Kafka topic and where it lands."""
+
+    kafka_topic: str = Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")
+    supported_formats: tuple[Format, ...] = Field(
+        (Format.JSON,), min_length=1, description="Formats to expect. With one there is no detection."
+    )
+    schema_: SchemaSource | None = Field(None, description="Required unless the stream only lands raw.")
+    fields: dict[str, FieldOptions] = Field(default_factory=dict, description="Options per field.")
+    strict: bool = Field(True, description="Reject JSON objects that name a key twice.")
+    unknown_fields: Literal["ignore", "keep", "reject"] = Field(
+        "ignore", description="Fields that the schema does not know: counted, kept in `_extra`, or rejected."
+    )
+    tombstones: Literal["skip", "reject"] = Field("skip", description="What becomes of a null value.")
+    csv: CsvDialect = Field(default_factory=CsvDialect)
+    avro: AvroOptions = Field(default_factory=AvroOptions)
+    cob: Cob | None = Field(None, description="COB date, derived and checked.")
+    rules: tuple[Rule, ...] = ()
+    enrich: dict[str, str] = Field(
+        default_factory=dict, description="Column to deterministic SQL expression over the decoded columns."
+    )
+    processing_version: str = Field("1.0", description="Lands in the column `processing_version`.")
+    destination: Destination | None = Field(None, description="The decoded table.")
+    landing: Landing | None = Field(None, description="The raw table.")
+    processing: Processing = Field(default_factory=Processing)
+    idempotency: Idempotency = Field(default_factory=Idempotency)
+    dead_letter: DeadLetterOptions = Field(default_factory=DeadLetterOptions)
+    starting_offsets: Literal["earliest", "latest"] | None = Field(
+        None, description="Where a new stream starts; by default the consumer's auto-offset-reset."
+    )
+    on_data_loss: Literal["stop", "continue"] = Field(
+        "stop", description="When retention took records that were not read: stop, or record the range and go on."
+    )
+    schema_evolution: Literal["fixed", "add-columns"] = "fixed"
+
+    @field_validator("supported_formats", mode="before")
+    @classmethod
+    def _upper(cls, value: object) -> object:
+        return [v.upper() if isinstance(v, str) else v for v in value] if isinstance(value, list | tuple) else value
+
+    @property
+    def dlq_topic(self) -> str:
+        return self.dead_letter.topic or f"{self.kafka_topic}-dlq"

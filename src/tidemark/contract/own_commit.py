@@ -1,0 +1,113 @@
+"""What an own commit carries in its `userMetadata`: the ledger's entry (DESIGN §2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Self
+
+from tidemark.contract.marks import Marks
+
+METADATA_KEY = "tidemark"
+FORMAT_VERSION = 1
+
+
+class CommitKind(StrEnum):
+    """Every kind but REPLAY takes the next seq of the stream's chain and carries its marks."""
+
+    BATCH = "batch"
+    OPEN = "open"
+    """An empty commit that opens a new generation after RESTORE, or the ledger of an empty table."""
+    HEARTBEAT = "heartbeat"
+    REWIND = "rewind"
+    ADOPT = "adopt"
+    REPLAY = "replay"
+    """Rows below the marks; a chain of its own, so that it never conflicts with the stream."""
+
+
+@dataclass(frozen=True)
+class OwnCommit:
+    """One entry of the ledger.
+
+    `token` names the attempt (run/batch/attempt): a write succeeded if and only if its token is in
+    the log after `base`, the table version at which the marks were read. `marks` is the next offset
+    of each partition after this commit, `done` how far the dead letters are complete too, `ceiling`
+    the highest marks ever committed. `checkpoint` names the query checkpoint that wrote it, or is
+    empty. `jumped` lists ranges that were dead-lettered or lost instead of landed, as
+    partition -> [from, to).
+    """
+
+    kind: CommitKind
+    stream: str
+    topic_id: str
+    token: str
+    seq: int
+    base: int
+    marks: Marks = field(default_factory=Marks)
+    done: Marks = field(default_factory=Marks)
+    ceiling: Marks = field(default_factory=Marks)
+    checkpoint: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    valid_through: str | None = None
+    jumped: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    reason: str | None = None
+
+    @property
+    def run(self) -> str:
+        return self.token.split("/", 1)[0]
+
+    def with_token(self, token: str) -> Self:
+        return replace(self, token=token)
+
+    def to_json(self) -> str:
+        body: dict[str, Any] = {
+            "v": FORMAT_VERSION,
+            "kind": self.kind.value,
+            "stream": self.stream,
+            "topic_id": self.topic_id,
+            "token": self.token,
+            "seq": self.seq,
+            "base": self.base,
+            "marks": dict(self.marks),
+            "done": dict(self.done),
+            "ceiling": dict(self.ceiling),
+            "checkpoint": self.checkpoint,
+            "counts": dict(self.counts),
+            "valid_through": self.valid_through,
+            "jumped": {p: list(r) for p, r in self.jumped.items()},
+            "reason": self.reason,
+        }
+        kept = {k: v for k, v in body.items() if v not in (None, "", {})}
+        return json.dumps({METADATA_KEY: kept}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | None) -> OwnCommit | None:
+        """The entry in a commit's `userMetadata`, or None where it is somebody else's."""
+        if not text or METADATA_KEY not in text:
+            return None
+        try:
+            body = json.loads(text)[METADATA_KEY]
+            return cls(
+                kind=CommitKind(body["kind"]),
+                stream=body["stream"],
+                topic_id=body["topic_id"],
+                token=body["token"],
+                seq=body["seq"],
+                base=body["base"],
+                marks=_marks(body.get("marks")),
+                done=_marks(body.get("done")),
+                ceiling=_marks(body.get("ceiling")),
+                checkpoint=body.get("checkpoint", ""),
+                counts=body.get("counts", {}),
+                valid_through=body.get("valid_through"),
+                jumped={int(p): (r[0], r[1]) for p, r in body.get("jumped", {}).items()},
+                reason=body.get("reason"),
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+def _marks(offsets: Mapping[str, int] | None) -> Marks:
+    return Marks({int(p): o for p, o in (offsets or {}).items()})

@@ -1,0 +1,71 @@
+"""Column names and shapes (Spark DDL) of what travels from Kafka to the table.
+
+The names of the first five envelope columns are those of `fault-tolerance.md`. Partition and offset
+are numbers here, not text as there, so that Delta can skip files by offset range.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOPIC: Final = "stream_topic"
+TOPIC_ID: Final = "stream_topic_id"
+PARTITION: Final = "stream_partition"
+OFFSET: Final = "stream_offset"
+TIMESTAMP: Final = "message_timestamp"
+TIMESTAMP_TYPE: Final = "message_timestamp_type"
+KEY: Final = "message_key"
+PAYLOAD: Final = "message_payload"
+HEADERS: Final = "message_headers"
+
+COORDINATES: Final = (TOPIC_ID, PARTITION, OFFSET)
+"""The dedup key. The id is Kafka's own topic ID: a topic made again is a new source."""
+
+HEADERS_DDL: Final = "ARRAY<STRUCT<name: STRING, value: BINARY>>"
+
+ENVELOPE_DDL: Final = (
+    f"{TOPIC} STRING, {TOPIC_ID} STRING, {PARTITION} INT, {OFFSET} BIGINT, "
+    f"{TIMESTAMP} TIMESTAMP, {TIMESTAMP_TYPE} STRING, "
+    f"{KEY} BINARY, {PAYLOAD} BINARY, {HEADERS} {HEADERS_DDL}"
+)
+"""What `source` reads and a landing table holds. A record without a timestamp (-1) has NULL there;
+the timestamp type is `create_time` or `log_append_time`."""
+
+ENVELOPE_COLUMNS: Final = (
+    TOPIC,
+    TOPIC_ID,
+    PARTITION,
+    OFFSET,
+    TIMESTAMP,
+    TIMESTAMP_TYPE,
+    KEY,
+    PAYLOAD,
+    HEADERS,
+)
+
+ROUTE: Final = "route"
+ROW: Final = "row"
+FAILURE: Final = "failure"
+UNKNOWN_FIELDS: Final = "unknown_fields"
+
+FAULT_DDL: Final = "STRUCT<field: STRING, expected: STRING, found: STRING, rule: STRING, message: STRING>"
+FAILURE_DDL: Final = (
+    f"STRUCT<code: STRING, stage: STRING, message: STRING, format: STRING, faults: ARRAY<{FAULT_DDL}>>"
+)
+"""Why a record was rejected: `code` is a FailureCode, `stage` one of decode, validate, classify;
+`message` says it in words for a person; every fault found is listed, not only the first."""
+
+PROCESSING_VERSION: Final = "processing_version"
+SOURCE_TOPIC: Final = "source_topic"
+EXTRA: Final = "_extra"
+"""Unknown fields as a map of text, under `unknown-fields: keep`."""
+
+ADDED_COLUMNS: Final = (
+    TOPIC_ID,
+    PARTITION,
+    OFFSET,
+    TIMESTAMP,
+    SOURCE_TOPIC,
+    PROCESSING_VERSION,
+)
+"""Columns that the pipeline adds after the decoded ones, in this order. All deterministic."""
