@@ -1,0 +1,1 @@
+"""What differs between Databricks and open-source Spark. Nothing outside this room may know."""

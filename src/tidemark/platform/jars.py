@@ -1,0 +1,133 @@
+"""The pinned jars Spark and the broker run on, resolved once into a local folder.
+
+The list with sizes and SHA-256 sums is `jars.toml`. Missing jars are downloaded by the Ivy that pyspark
+ships, one by one and without their POM files, which takes seconds where a transitive resolve takes
+a minute. Afterwards nothing here uses the network. Databricks brings its own jars and needs none of this.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from tidemark.contract.errors import TidemarkError
+from tidemark.platform.ivy import Artifact, IvyFailure, download
+
+JarSet = Literal["spark", "broker", "s3"]
+
+
+class JarsMissing(TidemarkError):
+    condition = "TIDEMARK_JARS"
+
+
+@dataclass(frozen=True)
+class Jar:
+    artifact: Artifact
+    size: int
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact.name}-{self.artifact.version}.jar"
+
+
+def tidemark_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """`TIDEMARK_HOME`, else `tidemark` in the user's cache folder."""
+    if home := environ.get("TIDEMARK_HOME"):
+        return Path(home).expanduser().absolute()
+    return Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "tidemark"
+
+
+@cache
+def pinned(jar_set: JarSet) -> tuple[Jar, ...]:
+    text = resources.files("tidemark.platform").joinpath("jars.toml").read_text()
+    return tuple(
+        Jar(Artifact.parse(coordinate), pin["size"], pin["sha256"])
+        for coordinate, pin in tomllib.loads(text)[jar_set].items()
+    )
+
+
+def jar_paths(*jar_sets: JarSet, folder: Path | None = None, attempts: int = 3) -> list[Path]:
+    """Paths of all jars of these sets, after downloading what is missing, with progress on stderr.
+
+    A jar in the folder is whole: it is downloaded aside, compared with its pin and renamed. Two
+    processes may call this at once, and one may be killed in the middle.
+
+    Raises:
+        JarsMissing: offline and not all are there, or a download is not what was pinned.
+    """
+    folder = tidemark_home() / "jars" if folder is None else folder
+    # Set by set: two sets may pin two versions of one jar, of which Ivy would drop the older.
+    for jar_set in jar_sets:
+        if _missing(pinned(jar_set), folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with _only_one(folder):
+                # Looked at again: the process that held the lock may have brought them.
+                if missing := _missing(pinned(jar_set), folder):
+                    _bring(missing, folder, attempts)
+    return list(dict.fromkeys(folder / jar.file_name for jar_set in jar_sets for jar in pinned(jar_set)))
+
+
+def _missing(jars: Iterable[Jar], folder: Path) -> list[Jar]:
+    def whole(path: Path, size: int) -> bool:
+        try:
+            return path.stat().st_size == size
+        except OSError:
+            return False
+
+    return [jar for jar in jars if not whole(folder / jar.file_name, jar.size)]
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _bring(jars: list[Jar], folder: Path, attempts: int) -> None:
+    for left_by_a_killed_process in folder.glob(".incoming-*"):
+        shutil.rmtree(left_by_a_killed_process, ignore_errors=True)
+    incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=folder))
+    try:
+        arrived = _download_all(jars, incoming, attempts)
+        for jar in jars:
+            path = arrived[jar.artifact]
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            if found != jar.sha256:
+                raise JarsMissing(
+                    f"{jar.artifact} is not the pinned file: SHA-256 {found}, expected {jar.sha256}",
+                    hint="the repository or a proxy on the way serves another file; "
+                    "set TIDEMARK_MAVEN_REPOSITORY to one you trust",
+                )
+            path.replace(folder / jar.file_name)
+    finally:
+        shutil.rmtree(incoming, ignore_errors=True)
+
+
+def _download_all(jars: list[Jar], incoming: Path, attempts: int) -> dict[Artifact, Path]:
+    sizes = {jar.artifact: jar.size for jar in jars}
+    for attempt in range(1, attempts + 1):
+        try:
+            return download(sizes, incoming)
+        except IvyFailure as failure:
+            if attempt == attempts or failure.unreachable:
+                megabytes = sum(sizes.values()) / 1e6
+                raise JarsMissing(
+                    f"{len(sizes)} jars ({megabytes:.0f} MB) are not in {incoming.parent} "
+                    f"and could not be downloaded: {failure}",
+                    hint="connect to the network once and run the same command again; behind a mirror, "
+                    "set TIDEMARK_MAVEN_REPOSITORY to its URL",
+                ) from failure
+    raise AssertionError("attempts is at least 1")

@@ -1,0 +1,90 @@
+"""The Spark session: the cluster's own on Databricks, a remote one over Connect, or a local one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tidemark.platform.jars import jar_paths
+from tidemark.platform.java import find_java
+from tidemark.platform.spark_conf import local_conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def on_databricks(environ: Mapping[str, str] = os.environ) -> bool:
+    return "DATABRICKS_RUNTIME_VERSION" in environ
+
+
+def get_session(app_name: str = "tidemark") -> SparkSession:
+    """The session this process should use, the same one at each call.
+
+    On Databricks the one that is there; with `SPARK_REMOTE` set, one over Spark Connect; otherwise a
+    local one with the pinned jars.
+    """
+    if not on_databricks() and not os.environ.get("SPARK_REMOTE"):
+        return local_session(app_name)
+    from pyspark.sql import SparkSession
+
+    _load_delta_exceptions()
+    return SparkSession.builder.appName(app_name).getOrCreate()
+
+
+def local_session(
+    app_name: str = "tidemark",
+    *,
+    master: str = "local[*]",
+    s3: Mapping[str, str] | None = None,
+    extra_conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session in this process on a Java that fits, with Delta and Kafka; the running one if there is.
+
+    The process' own time zone becomes UTC too, so that a timestamp collected into Python is the one in
+    the table. `s3`: options `fs.s3a.*`, which also bring the S3 jars. `extra_conf` overrides anything;
+    a second `spark.driver.extraJavaOptions` is appended to ours.
+
+    Raises:
+        JavaNotFound: no Java 17 or 21 here.
+        JarsMissing: the pinned jars are not here and cannot be downloaded.
+    """
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is None:
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        # Else Spark looks the host's name up and warns about what it finds.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Executors' Python and the driver's must be the same, whatever `python3` is on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", _python())
+    _utc()
+    conf = local_conf(jar_paths("spark", *(() if s3 is None else ("s3",))), s3=s3)
+    for name, value in (extra_conf or {}).items():
+        joined = name == "spark.driver.extraJavaOptions"
+        conf[name] = f"{conf[name]} {value}" if joined else value
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    session = running or builder.getOrCreate()
+    _load_delta_exceptions()
+    return session
+
+
+def _python() -> str:
+    import sys
+
+    return sys.executable
+
+
+def _utc() -> None:
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+
+
+def _load_delta_exceptions() -> None:
+    # Delta's conversion of JVM exceptions into Python ones is a side effect of this import.
+    with contextlib.suppress(ImportError):
+        import delta.exceptions  # noqa: F401

@@ -1,0 +1,48 @@
+"""The settings of a local Spark session, as plain values: no Spark is needed to look at them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+def local_conf(
+    jars: Iterable[Path], *, s3: Mapping[str, str] | None = None, environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Settings for one driver on one machine: Delta, UTC, as many shuffle partitions as cores.
+
+    `s3` holds `fs.s3a.*` options as Hadoop names them. Driver memory is 2 GB unless
+    `TIDEMARK_DRIVER_MEMORY` says otherwise (`4g`).
+    """
+    cores = str(os.cpu_count() or 2)
+    log4j = Path(str(resources.files("tidemark.platform").joinpath("log4j2.properties")))
+    conf = {
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.sql.extensions": EXTENSION,
+        "spark.sql.catalog.spark_catalog": CATALOG,
+        "spark.driver.memory": environ.get("TIDEMARK_DRIVER_MEMORY") or "2g",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j.as_uri()}",
+        # A laptop's own host name often does not resolve.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.default.parallelism": cores,
+        "spark.sql.shuffle.partitions": cores,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+        # Without a bound, `query.stop()` waits for ever for a batch that hangs.
+        "spark.sql.streaming.stopTimeout": "60s",
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
+    if s3 is not None:
+        conf["spark.hadoop.fs.s3a.impl"] = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+        conf |= {f"spark.hadoop.{name}": value for name, value in s3.items()}
+    return conf
