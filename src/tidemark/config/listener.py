@@ -1,0 +1,137 @@
+"""The listener: which topic, how batches are cut, and what becomes of a record that keeps failing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from tidemark.config.base import Section
+
+
+class Reset(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    ERROR = "error"
+
+
+class OnDataLoss(StrEnum):
+    STOP = "stop"
+    CONTINUE = "continue"
+
+
+class Assignor(StrEnum):
+    COOPERATIVE = "cooperative-sticky"
+    RANGE = "range"
+    ROUND_ROBIN = "roundrobin"
+
+
+class RetryBackoff(Section):
+    """Waits between attempts: base, doubled each time, at most the cap, spread by the jitter."""
+
+    base: float = Field(1.0, gt=0, description="Seconds before the second attempt.")
+    cap: float = Field(30.0, gt=0, description="Longest wait, in seconds.")
+    jitter: float = Field(0.25, ge=0, lt=1, description="Share by which a wait is spread.")
+
+
+class JobExecutorOptions(Section):
+    """Runs each batch as a run of an existing Databricks job."""
+
+    job_id: int = Field(gt=0, description="The job; it gets the parameters `batch`, `result` and `attempt`.")
+    location: str = Field(min_length=1, description="Folder (a volume's path) where batches are laid down.")
+    poll_interval: float = Field(5.0, gt=0, description="Seconds between two looks at the run.")
+    timeout: float = Field(
+        3600.0, gt=0, description="Seconds after which the run is cancelled and has failed."
+    )
+
+
+class Listener(Section):
+    """An at-least-once consumer group (`adr-listen-at-least-once.md`)."""
+
+    topics: tuple[str, ...] = Field(
+        min_length=1, description="Topics to listen to. Never a DLQ topic of its own."
+    )
+    group_id: str = Field(min_length=1, description="Consumer group.")
+    handler: str | None = Field(
+        None, description="What is called with each batch, as `package.module:function`."
+    )
+    job: JobExecutorOptions | None = Field(None, description="Run batches as a Databricks job instead.")
+    batch_size: int = Field(500, ge=1, description="A batch is handed over at this many records …")
+    batch_interval: float = Field(
+        1.0, ge=0, description="… or this many seconds after its first record, whichever is first."
+    )
+    max_attempts: int = Field(
+        4,
+        ge=1,
+        le=32767,
+        description="The exit condition: failures of one offset after which it is given up.",
+    )
+    on_exhausted: Literal["dead-letter", "stop"] = Field(
+        "dead-letter", description="What giving up means: the DLQ topic, or stop with exit code 1."
+    )
+    on_outage: Literal["pause", "dead-letter"] = Field(
+        "pause",
+        description="Failures of a dependency: wait for it without end, or count them as attempts too.",
+    )
+    retry: RetryBackoff = Field(default_factory=RetryBackoff)
+    dlq_topic: str | None = Field(None, description="DLQ topic; `{topic}-dlq` by default.")
+    dlq_timeout: float = Field(30.0, gt=0, description="Seconds to wait for the DLQ's acknowledgements.")
+    max_dlq_failures: int = Field(
+        5, ge=1, description="Failed tries to dead-letter in a row after which the listener stops."
+    )
+    max_dead_letters_in_a_row: int | None = Field(
+        None, ge=1, description="Stop rather than dead-letter more records than this with no success between."
+    )
+    auto_offset_reset: Reset = Field(Reset.EARLIEST, description="Where a partition without a commit starts.")
+    on_data_loss: OnDataLoss = Field(
+        OnDataLoss.STOP,
+        description="A position that the broker has not got (any more): stop, or go on at earliest.",
+    )
+    assignor: Assignor = Field(Assignor.COOPERATIVE, description="partition.assignment.strategy.")
+    max_poll_interval: float = Field(300.0, ge=1, description="Seconds; polling goes on while a batch runs.")
+    session_timeout: float = Field(
+        30.0, ge=1, description="Seconds without a heartbeat until the broker gives up."
+    )
+    pause_after: float = Field(
+        0.25, ge=0, le=1, description="Seconds a batch may run before its partitions are paused."
+    )
+    revoke_grace: float = Field(
+        5.0, ge=0, description="Seconds to let a running batch finish when its partitions are taken away."
+    )
+    shutdown_timeout: float = Field(
+        30.0, ge=0, description="Seconds to let a running batch finish at the end."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        faults = []
+        if self.handler and self.job:
+            faults.append("name either `handler` or `job`, not both")
+        for name, value in (("dlq-timeout", self.dlq_timeout), ("revoke-grace", self.revoke_grace)):
+            if value >= self.max_poll_interval:
+                faults.append(
+                    f"{name} ({value:g} s) must be below max-poll-interval ({self.max_poll_interval:g} s)"
+                )
+        if self.session_timeout > self.max_poll_interval:
+            faults.append("session-timeout must not be above max-poll-interval")
+        if self.retry.base > self.retry.cap:
+            faults.append("retry.base is above retry.cap")
+        if own := [t for t in self.topics if t in {self.dlq_topic_of(s) for s in self.topics}]:
+            faults.append(f"the listener would read its own DLQ topic {', '.join(own)}")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+    def dlq_topic_of(self, topic: str) -> str:
+        return self.dlq_topic or f"{topic}-dlq"
+
+    def consumer_properties(self) -> dict[str, object]:
+        """Librdkafka's names, in milliseconds. Where to connect to is added by the caller."""
+        return {
+            "group.id": self.group_id,
+            "partition.assignment.strategy": self.assignor.value,
+            "max.poll.interval.ms": int(self.max_poll_interval * 1000),
+            "session.timeout.ms": int(self.session_timeout * 1000),
+            "heartbeat.interval.ms": max(300, int(self.session_timeout * 1000 / 3)),
+        }

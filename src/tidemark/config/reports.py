@@ -1,0 +1,109 @@
+"""The report workflow: topic and group, database, archive, lease and retries (`report-requests.md`)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from tidemark.config.base import Section
+from tidemark.config.listener import Assignor, Listener, RetryBackoff
+
+
+class ArchiveOptions(Section):
+    location: str = Field(
+        "reports", min_length=1, description="A folder (also a volume), or `s3a://bucket/prefix`."
+    )
+    endpoint: str | None = Field(None, description="URL of an S3-compatible store.")
+    region: str | None = Field(None, description="AWS region.")
+    orphan_grace: float = Field(
+        3600.0, ge=0, description="Seconds an unreferenced archive object is left alone before it is swept."
+    )
+
+
+class ArchiveBreaker(Section):
+    failures: int = Field(5, ge=1, description="Consecutive failures that open it.")
+    open_for: float = Field(60.0, gt=0, description="Seconds it stays open.")
+    successes: int = Field(3, ge=1, description="Successes that close it again.")
+
+
+class ReportSource(Section):
+    """A landed table that strategies read, and what its columns mean to them."""
+
+    table: str = Field(min_length=1, description="Catalog name, or the path of a Delta table.")
+    account: str = Field("account_id", description="Column that `accountIds` filters on.")
+    value: str = Field("amount", description="Column that PERFORMANCE adds up.")
+    at: str = Field("message_timestamp", description="Column that `from` and `to` bound.")
+
+
+class Reports(Section):
+    database: str = Field(
+        "sqlite:///reports.db",
+        repr=False,
+        description="SQLAlchemy URL of the status rows; PostgreSQL in production. Secret.",
+    )
+    topic: str = Field("bim-report-requested", min_length=1, description="Topic of the requests.")
+    dlq_topic: str | None = Field(None, description="`{topic}-dlq` by default.")
+    group_id: str = Field("bim-report-workers", min_length=1, description="Consumer group of the workers.")
+    partitions: int = Field(6, ge=1, description="Partitions of the topics, when they are created.")
+    replication: int = Field(1, ge=1, description="Replication factor of the topics, when they are created.")
+    max_retries: int = Field(3, ge=0, description="Retries of a failed request: 3 retries are 4 attempts.")
+    retry: RetryBackoff = Field(default_factory=RetryBackoff)
+    lease: float = Field(60.0, gt=0, description="Seconds IN_PROGRESS lasts without a heartbeat.")
+    sweep_interval: float = Field(
+        10.0, gt=0, description="Seconds between two looks at the outbox and the leases."
+    )
+    publish_grace: float = Field(
+        10.0,
+        ge=0,
+        description="Seconds after submission when an unpublished row is published by the sweeper.",
+    )
+    republish_after: float = Field(
+        3600.0, gt=0, description="Seconds after which a request still SUBMITTED is published again."
+    )
+    max_crashes: int = Field(5, ge=1, description="Workers a request may take down before it is FAILED.")
+    archive: ArchiveOptions = Field(default_factory=ArchiveOptions)
+    breaker: ArchiveBreaker = Field(default_factory=ArchiveBreaker)
+    sources: dict[str, ReportSource] = Field(
+        default_factory=dict, description="Landed tables by the name a request calls them (`source`)."
+    )
+    assignor: Assignor = Assignor.COOPERATIVE
+    max_poll_interval: float = Field(
+        300.0, ge=1, description="Seconds; polling goes on while a report is made."
+    )
+    session_timeout: float = Field(
+        30.0, ge=1, description="Seconds without a heartbeat until the broker gives up."
+    )
+    dlq_timeout: float = Field(30.0, gt=0, description="Seconds to wait for the DLQ's acknowledgements.")
+    shutdown_timeout: float = Field(
+        30.0, ge=0, description="Seconds to let a running report finish at the end."
+    )
+
+    @property
+    def dlq(self) -> str:
+        return self.dlq_topic or f"{self.topic}-dlq"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.dlq == self.topic:
+            raise ValueError("dlq-topic must differ from topic")
+        return self
+
+    def as_listener(self) -> Listener:
+        """One request an execution; exhausted ones are dead-lettered, whatever failed."""
+        return Listener(
+            topics=(self.topic,),
+            group_id=self.group_id,
+            batch_size=1,
+            batch_interval=0,
+            max_attempts=self.max_retries + 1,
+            on_exhausted="dead-letter",
+            on_outage="dead-letter",
+            retry=self.retry,
+            dlq_topic=self.dlq,
+            assignor=self.assignor,
+            max_poll_interval=self.max_poll_interval,
+            session_timeout=self.session_timeout,
+            dlq_timeout=self.dlq_timeout,
+            shutdown_timeout=self.shutdown_timeout,
+        )

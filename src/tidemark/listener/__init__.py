@@ -1,0 +1,27 @@
+"""The at-least-once listener: nothing is committed before what it was handed to says that it is done.
+
+Needs no Spark. Source document: `adr-listen-at-least-once.md`.
+"""
+
+from __future__ import annotations
+
+from tidemark.listener.batch import Batch, BatchFailure, BatchResult, PartialSuccess, Record
+from tidemark.listener.executor import Execution, Executor, InProcessExecutor
+from tidemark.listener.failure import Failure, Scope
+from tidemark.listener.giving_up import ListenerStopped
+from tidemark.listener.listener import AtLeastOnceListener
+
+__all__ = [
+    "AtLeastOnceListener",
+    "Batch",
+    "BatchFailure",
+    "BatchResult",
+    "Execution",
+    "Executor",
+    "Failure",
+    "InProcessExecutor",
+    "ListenerStopped",
+    "PartialSuccess",
+    "Record",
+    "Scope",
+]

@@ -1,0 +1,92 @@
+"""What happens once a record's exit condition is met: a dead letter, or the end of the listener."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from tidemark.config.listener import Listener
+from tidemark.contract.errors import NonRetriableError
+from tidemark.listener.assignment import Assignment
+from tidemark.listener.dead_letter import DeadLetterPublisher
+from tidemark.listener.settlement import GivenUp, Verdict
+
+log = structlog.get_logger("tidemark.listener")
+
+
+class ListenerStopped(NonRetriableError):
+    """The exit condition, or a failure that a person must look at. Nothing that failed is committed."""
+
+    condition = "TIDEMARK_LISTENER_STOPPED"
+
+
+class GivingUp:
+    """Marks a record done only after its dead letter is acknowledged and `on_given_up` returned."""
+
+    def __init__(
+        self,
+        settings: Listener,
+        dead_letters: DeadLetterPublisher,
+        *,
+        backoff: Callable[[int], float],
+        on_given_up: Callable[[GivenUp], None] | None,
+    ) -> None:
+        self._settings = settings
+        self._dead_letters = dead_letters
+        self._backoff = backoff
+        self._on_given_up = on_given_up
+        self._dlq_failures = 0
+        self._in_a_row = 0
+
+    def row_ended(self) -> None:
+        """A record succeeded, so those given up before it were not an outage."""
+        self._in_a_row = 0
+
+    def give_up(self, verdict: Verdict, assignment: Assignment, *, keep_alive: Callable[[], None]) -> int:
+        """Returns how many were dead-lettered. Raises `ListenerStopped` by policy or when the DLQ keeps failing."""
+        self._check_policy(verdict)
+        try:
+            self._dead_letters.publish(verdict.given_up, keep_alive=keep_alive)
+            if self._on_given_up is not None:
+                for given_up in verdict.given_up:
+                    self._on_given_up(given_up)
+        except NonRetriableError:
+            raise
+        except Exception as error:
+            self._dlq_failed(verdict, assignment, error)
+            return 0
+        self._dlq_failures = 0
+        for given_up in verdict.given_up:
+            if (owned := assignment.current(given_up.record)) is not None:
+                owned.offsets.done(given_up.record.offset)
+        return len(verdict.given_up)
+
+    def _check_policy(self, verdict: Verdict) -> None:
+        first = verdict.given_up[0]
+        if self._settings.on_exhausted == "stop":
+            raise ListenerStopped(
+                f"{first.record.coordinates} failed {first.attempts} times: {first.failure.message}",
+                hint="mend the cause and start again, or set `on-exhausted: dead-letter`",
+            )
+        limit = self._settings.max_dead_letters_in_a_row
+        self._in_a_row += len(verdict.given_up)
+        if limit is not None and self._in_a_row > limit:
+            raise ListenerStopped(
+                f"more than {limit} records would be dead-lettered with no success between them",
+                hint=f"this looks like an outage, not like bad records; the first: {first.failure.message}",
+            )
+
+    def _dlq_failed(self, verdict: Verdict, assignment: Assignment, error: Exception) -> None:
+        self._dlq_failures += 1
+        self._in_a_row -= len(verdict.given_up)
+        log.error("dead letters not written", error=str(error), failures=self._dlq_failures)
+        if self._dlq_failures >= self._settings.max_dlq_failures:
+            raise ListenerStopped(
+                f"dead letters could not be written {self._dlq_failures} times in a row: {error}",
+                hint="nothing of them is committed; mend the DLQ topic and start again",
+            ) from error
+        wait = self._backoff(self._dlq_failures)
+        for given_up in verdict.given_up:
+            if (owned := assignment.current(given_up.record)) is not None:
+                verdict.delays[owned.epoch] = max(wait, verdict.delays.get(owned.epoch, 0.0))

@@ -1,0 +1,262 @@
+"""The loop: collect a batch, have it executed, commit or rewind, again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+from confluent_kafka import KafkaError, Message
+
+from tidemark.config.listener import Listener
+from tidemark.contract.errors import ConfigError, NonRetriableError
+from tidemark.listener.batch import Batch, BatchResult, Record
+from tidemark.listener.dead_letter import DeadLetterPublisher
+from tidemark.listener.executor import Executor
+from tidemark.listener.giving_up import GivingUp, ListenerStopped
+from tidemark.listener.member import STOPPING, GroupMember, record_of
+from tidemark.listener.rebalance import Notice, Rebalance
+from tidemark.listener.settlement import GivenUp, Settlement, Verdict
+from tidemark.listener.starting import StartingOffsets, StartingPoint
+
+log = structlog.get_logger("tidemark.listener")
+
+SLICE = 0.2
+"""Longest time, in seconds, that anything here blocks without looking at the stop flag."""
+
+
+@dataclass
+class Totals:
+    """Since the listener started. A record delivered again counts again."""
+
+    batches: int = 0
+    done: int = 0
+    failed: int = 0
+    dead_lettered: int = 0
+    rewinds: int = 0
+
+
+class AtLeastOnceListener:
+    """Hands batches to `executor`, one at a time, and commits only what is known to be done.
+
+    A record can come twice (after a failure, a rebalance while a batch runs, a refused commit, a crash),
+    and never zero times. `starting_offsets` lets a handler that writes a table start from the table's
+    marks. `on_given_up` is called after a dead letter is acknowledged and before its offset is committed.
+    """
+
+    def __init__(
+        self,
+        settings: Listener,
+        consumer: Mapping[str, object],
+        *,
+        executor: Executor,
+        dead_letters: DeadLetterPublisher,
+        backoff: Callable[[int], float],
+        starting_offsets: StartingOffsets | None = None,
+        on_assigned: Notice | None = None,
+        on_revoked: Notice | None = None,
+        on_given_up: Callable[[GivenUp], None] | None = None,
+        on_progress: Callable[[Totals], None] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.totals = Totals()
+        self._settings = settings
+        self._member = GroupMember({**consumer, **settings.consumer_properties()}, settings.topics)
+        start = StartingPoint(
+            self._member,
+            reset=settings.auto_offset_reset,
+            on_data_loss=settings.on_data_loss,
+            starting_offsets=starting_offsets,
+        )
+        self._rebalance = Rebalance(
+            self._member,
+            start,
+            revoke_grace=settings.revoke_grace,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+        )
+        self._executor = executor
+        self._dead_letters = dead_letters
+        self._settlement = Settlement(settings, backoff)
+        self._giving_up = GivingUp(settings, dead_letters, backoff=backoff, on_given_up=on_given_up)
+        self._on_progress = on_progress
+        self._now = monotonic
+        self._stop = threading.Event()
+        self.heartbeat = monotonic()
+        """When the loop last turned; liveness is its age, whatever the dependencies do."""
+
+    def stop(self) -> None:
+        """Ends `run` soon, from any thread or signal handler: the running batch may finish."""
+        self._stop.set()
+
+    def run(self) -> Totals:
+        """Until `stop`. Raises `ListenerStopped` or another `NonRetriableError` when a person must act."""
+        try:
+            self._check_topics()
+            self._rebalance.subscribe()
+            while not self._stop.is_set():
+                records = self._collect()
+                if records:
+                    self._settle(*self._execute(records))
+            return self.totals
+        finally:
+            self._rebalance.commit_done()
+            self._member.close()
+            self._executor.close()
+            self._dead_letters.close()
+
+    def _check_topics(self) -> None:
+        for topic in self._settings.topics:
+            partitions = self._member.partitions_of(topic)
+            if not partitions:
+                raise ConfigError(
+                    f"topic {topic} does not exist", hint="create it, or correct the listener's `topics`"
+                )
+            if self._settings.on_exhausted == "dead-letter":
+                self._dead_letters.check(topic, partitions)
+
+    # collecting
+
+    def _collect(self) -> list[Record]:
+        """Records up to the limit, or until the interval after the first has passed."""
+        records: list[Record] = []
+        deadline: float | None = None
+        while not self._stop.is_set():
+            self._make_ready()
+            wait = SLICE if deadline is None else min(SLICE, max(0.0, deadline - self._now()))
+            record = self._receive(wait)
+            if record is not None:
+                records.append(record)
+                deadline = deadline if deadline is not None else self._now() + self._settings.batch_interval
+            full = len(records) >= self._settlement.limit
+            if full or (deadline is not None and self._now() >= deadline):
+                if records := self._rebalance.assignment.still_owned(records):
+                    return records
+                deadline = None
+        return []
+
+    def _make_ready(self) -> None:
+        """Carries out due seeks, resumes partitions whose wait is over, pauses those whose is not."""
+        now = self.heartbeat = self._now()
+        for owned in self._rebalance.assignment:
+            if owned.start_unknown and now >= owned.paused_until and not self._rebalance.find_start(owned):
+                owned.paused_until = now + self._settings.retry.base
+            if owned.seek_to is not None and self._member.seek(owned.where, owned.seek_to):
+                owned.seek_to = None
+            ready = owned.ready(now)
+            if ready and owned.paused:
+                self._member.resume([owned.where])
+            elif not ready and not owned.paused:
+                self._member.pause([owned.where])
+            owned.paused = not ready
+
+    def _receive(self, wait: float) -> Record | None:
+        message = self._member.poll(wait)
+        if message is None:
+            return None
+        owned = self._rebalance.assignment.get((str(message.topic()), int(message.partition() or 0)))
+        if message.error():
+            self._poll_error(message)
+            return None
+        if owned is None or owned.start_unknown or owned.seek_to is not None:
+            return None
+        if owned.paused:
+            owned.seek_to = owned.offsets.next_offset
+            return None
+        record = record_of(message, owned.epoch)
+        return record if owned.offsets.receive(record.offset) else None
+
+    def _poll_error(self, message: Message) -> None:
+        error = message.error()
+        assert error is not None
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            return
+        owned = self._rebalance.assignment.get((str(message.topic()), int(message.partition() or 0)))
+        if code == KafkaError._AUTO_OFFSET_RESET and owned is not None:
+            self._rebalance.out_of_range(owned)
+        elif error.fatal() or code in STOPPING:
+            raise NonRetriableError(f"Kafka refuses this member: {error}", hint="check credentials and ACLs")
+        else:
+            log.warning("poll answered with an error", error=str(error))
+
+    # executing
+
+    def _execute(self, records: Sequence[Record]) -> tuple[Batch, BatchResult]:
+        batch = self._batch_of(records)
+        execution = self._executor.submit(batch)
+        self._rebalance.inflight = (batch, execution)
+        try:
+            # Pausing throws away what was fetched ahead, so a short execution is spared it.
+            result = execution.wait(self._settings.pause_after)
+            deadline: float | None = None
+            while result is None:
+                self._keep_alive()
+                result = execution.wait(SLICE)
+                if self._stop.is_set() and result is None:
+                    deadline = deadline or self._now() + self._settings.shutdown_timeout
+                    if self._now() >= deadline:
+                        execution.cancel()
+                        return batch, BatchResult.interrupted(len(batch))
+            return batch, result
+        finally:
+            self._rebalance.inflight = None
+
+    def _batch_of(self, records: Sequence[Record]) -> Batch:
+        submission = attempt = 1
+        for record in records:
+            owned = self._rebalance.assignment.current(record)
+            if owned is not None:
+                owned.offsets.submissions[record.offset] += 1
+                submission = max(submission, owned.offsets.submissions[record.offset])
+                attempt = max(attempt, 1 + owned.offsets.attempts[record.offset])
+        return Batch(tuple(records), submission=submission, attempt=attempt)
+
+    def _keep_alive(self) -> None:
+        """Polls so that the group keeps us, with every partition paused, those just assigned included."""
+        self.heartbeat = self._now()
+        for owned in self._rebalance.assignment:
+            if not owned.paused:
+                self._member.pause([owned.where])
+                owned.paused = True
+        self._receive(0)
+
+    # settling
+
+    def _settle(self, batch: Batch, result: BatchResult) -> None:
+        verdict = self._settlement.settle(batch, result, self._rebalance.assignment)
+        self.totals.batches += 1
+        self.totals.done += verdict.succeeded
+        self.totals.failed += verdict.failed
+        if verdict.succeeded:
+            self._giving_up.row_ended()
+        self._rebalance.commit_done()
+        if verdict.stop is not None:
+            raise ListenerStopped(
+                f"{verdict.stop.exception_class}: {verdict.stop.message}",
+                hint="nothing of the failed batch is committed; mend the cause and start again",
+            )
+        if verdict.given_up:
+            written = self._giving_up.give_up(
+                verdict, self._rebalance.assignment, keep_alive=self._keep_alive
+            )
+            self.totals.dead_lettered += written
+            self._rebalance.commit_done()
+        self._rewind(batch, verdict)
+        if self._on_progress is not None:
+            self._on_progress(self.totals)
+
+    def _rewind(self, batch: Batch, verdict: Verdict) -> None:
+        """One seek per partition, to its lowest offset that is not done."""
+        now = self._now()
+        for owned in self._rebalance.assignment.touched_by(batch):
+            target = owned.offsets.rewind()
+            if target is not None:
+                self.totals.rewinds += 1
+                owned.seek_to = target
+                owned.paused_until = max(owned.paused_until, now + verdict.delays.get(owned.epoch, 0.0))
+        if verdict.outage is not None:
+            for owned in self._rebalance.assignment:
+                owned.paused_until = max(owned.paused_until, now + verdict.outage)

@@ -1,0 +1,99 @@
+"""Turns the result of an execution into what happens next: pure bookkeeping, no Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tidemark.config.listener import Listener
+from tidemark.listener.assignment import Assigned, Assignment
+from tidemark.listener.batch import Batch, BatchResult, Record
+from tidemark.listener.failure import Failure, Scope
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """A record whose exit condition is met."""
+
+    record: Record
+    failure: Failure
+    attempts: int
+
+
+@dataclass
+class Verdict:
+    """`delays`: seconds to leave each partition alone. `outage`: all of them, for a dependency is down."""
+
+    given_up: list[GivenUp] = field(default_factory=list)
+    stop: Failure | None = None
+    delays: dict[int, float] = field(default_factory=dict)
+    outage: float | None = None
+    narrow: bool = False
+    succeeded: int = 0
+    failed: int = 0
+
+
+class Settlement:
+    """Counts attempts and holds the exit condition.
+
+    A failure that names its records counts against those. One of the whole batch counts against all of
+    it, but blames none: once `max-attempts` is reached, batches are halved until the bad record stands
+    alone, so that its neighbours are not dead-lettered with it.
+    """
+
+    def __init__(self, settings: Listener, backoff: Callable[[int], float]) -> None:
+        self._settings = settings
+        self._backoff = backoff
+        self._outages = 0
+        self.limit = settings.batch_size
+        """How many records the next batch may have."""
+
+    def settle(self, batch: Batch, result: BatchResult, assignment: Assignment) -> Verdict:
+        verdict = Verdict()
+        for index, record in enumerate(batch.records):
+            owned = assignment.current(record)
+            if owned is None:
+                continue
+            if result.done(index):
+                owned.offsets.done(record.offset)
+                verdict.succeeded += 1
+            elif (failure := result.failures.get(index)) is not None:
+                verdict.failed += 1
+                self._count(verdict, owned, record, failure, whole=result.whole)
+        self._resize(batch, result, verdict)
+        if verdict.outage is None and (verdict.succeeded or verdict.failed):
+            self._outages = 0
+        return verdict
+
+    def _count(
+        self, verdict: Verdict, owned: Assigned, record: Record, failure: Failure, *, whole: bool
+    ) -> None:
+        if failure.scope is Scope.PROCESS:
+            verdict.stop = verdict.stop or failure
+            return
+        if failure.deferred or (failure.scope is Scope.DEPENDENCY and self._settings.on_outage == "pause"):
+            self._wait_for_dependency(verdict, failure)
+            return
+        owned.offsets.attempts[record.offset] += 1
+        attempts = owned.offsets.attempts[record.offset]
+        exhausted = attempts >= self._settings.max_attempts or not failure.retriable
+        if exhausted and whole:
+            verdict.narrow = True
+        elif exhausted:
+            verdict.given_up.append(GivenUp(record, failure, attempts))
+            return
+        wait = 0.0 if exhausted else max(self._backoff(attempts), failure.retry_after or 0.0)
+        verdict.delays[owned.epoch] = max(wait, verdict.delays.get(owned.epoch, 0.0))
+
+    def _wait_for_dependency(self, verdict: Verdict, failure: Failure) -> None:
+        if verdict.outage is None:
+            self._outages += 1
+            verdict.outage = 0.0
+        wait = failure.retry_after if failure.retry_after is not None else self._backoff(self._outages)
+        verdict.outage = max(verdict.outage, wait)
+
+    def _resize(self, batch: Batch, result: BatchResult, verdict: Verdict) -> None:
+        if verdict.narrow:
+            self.limit = max(1, len(batch) // 2)
+        elif result.succeeded:
+            self.limit = min(self._settings.batch_size, self.limit * 2)

@@ -1,0 +1,94 @@
+"""A report request: its payload on the wire, byte for byte as in the source document, and its status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from tidemark.contract.errors import TidemarkError, UsageError
+
+
+class Status(StrEnum):
+    SUBMITTED = "SUBMITTED"
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    """For good; has an `archiveRef`."""
+    FAILED = "FAILED"
+    """Given up; its event is in the DLQ topic. Can be run again."""
+    CANCELLED = "CANCELLED"
+    """For good; nothing of it will be archived."""
+
+
+class BadEvent(TidemarkError):
+    """A message that is no report request. No retry can make it one."""
+
+    condition = "TIDEMARK_BAD_EVENT"
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    request_id: str
+    report_type: str
+    requested_by: str
+    parameters_json: str
+    requested_at: str
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Raises `BadEvent` if they are no JSON object."""
+        try:
+            parameters = json.loads(self.parameters_json)
+        except ValueError as error:
+            raise BadEvent(f"parametersJson is not JSON: {error}") from error
+        if not isinstance(parameters, dict):
+            raise BadEvent("parametersJson must be a JSON object")
+        return parameters
+
+    def to_wire(self) -> bytes:
+        return json.dumps(
+            {
+                "requestId": self.request_id,
+                "reportType": self.report_type,
+                "requestedBy": self.requested_by,
+                "parametersJson": self.parameters_json,
+                "requestedAt": self.requested_at,
+            },
+            separators=(",", ":"),
+            ensure_ascii=False,
+        ).encode()
+
+    @classmethod
+    def from_wire(cls, value: bytes | None) -> ReportRequest:
+        """Fields that it does not know are left alone. Raises `BadEvent` naming every missing one."""
+        try:
+            body = json.loads(value) if value else None
+        except ValueError as error:
+            raise BadEvent(f"the value is not JSON: {error}") from error
+        if not isinstance(body, dict):
+            raise BadEvent("the value is not a JSON object")
+        names = ("requestId", "reportType", "requestedBy", "parametersJson", "requestedAt")
+        if wrong := [n for n in names if not isinstance(body.get(n), str) or not body[n]]:
+            raise BadEvent(f"missing, or not text: {', '.join(wrong)}")
+        return cls(*(body[n] for n in names))
+
+
+def requested_at(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def check_parameters(parameters: object) -> str:
+    """The canonical text of a request's parameters. Raises `UsageError` if they are no JSON object."""
+    if isinstance(parameters, str):
+        try:
+            parameters = json.loads(parameters)
+        except ValueError as error:
+            raise UsageError(
+                f"the parameters are not JSON: {error}", hint='for example {"accountIds":["A1"]}'
+            ) from error
+    if not isinstance(parameters, dict):
+        raise UsageError("the parameters must be a JSON object", hint='for example {"accountIds":["A1"]}')
+    return json.dumps(parameters, separators=(",", ":"), ensure_ascii=False)

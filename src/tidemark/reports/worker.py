@@ -1,0 +1,168 @@
+"""What happens to one request event: gate, strategy, archive, status row, and then its offset."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from tidemark.contract.errors import NonRetriableError, RetriableError, TidemarkError, UsageError
+from tidemark.listener.batch import Batch, Record
+from tidemark.listener.dead_letter import PREFIX
+from tidemark.listener.failure import Failure, Scope
+from tidemark.listener.settlement import GivenUp
+from tidemark.reports.archive import Archive, Report
+from tidemark.reports.gate import Claim, Gate, Refused
+from tidemark.reports.publisher import GENERATION
+from tidemark.reports.request import BadEvent, ReportRequest
+from tidemark.reports.strategy import ReportContext, StrategyRegistry
+
+log = structlog.get_logger("tidemark.reports")
+
+Guard = Callable[[Callable[[], str]], str]
+"""Runs the write to the archive behind its circuit breaker."""
+
+
+class ArchiveClosed(RetriableError):
+    """The archive's breaker is open: no attempt is made and none is counted."""
+
+    condition = "TIDEMARK_ARCHIVE_CLOSED"
+
+
+class ReportWorker:
+    """Handles one event at a time. Order: archive, status row, offset.
+
+    A crash after any of them leaves a request that a second delivery finishes, or finds finished.
+    `seam` is called at named points (`claimed`, `made`, `archived`, `completed`) for tests that end
+    the process there; it does nothing otherwise.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        archive: Archive,
+        strategies: StrategyRegistry,
+        *,
+        context: Callable[[str], ReportContext],
+        guard: Guard = lambda write: write(),
+        max_crashes: int = 5,
+        seam: Callable[[str], None] = lambda point: None,
+    ) -> None:
+        self._gate = gate
+        self._archive = archive
+        self._strategies = strategies
+        self._context = context
+        self._guard = guard
+        self._max_crashes = max_crashes
+        self._seam = seam
+
+    def handle(self, batch: Batch) -> None:
+        for record in batch.records:
+            with structlog.contextvars.bound_contextvars(correlation_id=record.correlation_id):
+                self._handle(record)
+
+    def given_up(self, given_up: GivenUp) -> None:
+        """FAILED, once the dead letter is acknowledged. What names no request has no row to change."""
+        request_id = _request_id(given_up.record)
+        if request_id is None:
+            return
+        failure = given_up.failure
+        changed = self._gate.fail(
+            request_id, error_class=failure.exception_class, error_message=failure.message
+        )
+        log.error("request given up", request_id=request_id, failed=changed, error=failure.message)
+
+    def _handle(self, record: Record) -> None:
+        request = ReportRequest.from_wire(record.value)
+        claim = self._gate.claim(request.request_id, replay=_is_replay(record))
+        if isinstance(claim, Refused):
+            if claim is Refused.UNKNOWN:
+                raise BadEvent(f"no request {request.request_id} was ever submitted")
+            log.info("nothing to do", request_id=request.request_id, because=claim.name)
+            return
+        self._seam("claimed")
+        log.info("in progress", request_id=request.request_id, attempt=claim.row.attempts)
+        try:
+            self._work(claim)
+        except Exception as error:
+            self._gate.release(claim, error_class=type(error).__name__, error_message=str(error))
+            raise
+
+    def _work(self, claim: Claim) -> None:
+        request = claim.row.request
+        if claim.row.crashes > self._max_crashes:
+            raise BadEvent(f"{claim.row.crashes} workers died on this request")
+        strategy = self._strategies.get(request.report_type)
+        if strategy is None:
+            raise BadEvent(
+                f"no strategy makes reports of type {request.report_type}",
+                hint=f"known: {', '.join(sorted(self._strategies)) or 'none'}",
+            )
+        context = self._context(claim.row.correlation_id)
+        with self._gate.heartbeat(claim) as ended:
+            context.ended = ended
+            context.inputs = self._pin(claim, strategy.tables(request, context), context)
+            report = strategy.make(request, context)
+            self._seam("made")
+            if ended.is_set():
+                log.warning("cancelled or taken over, result dropped", request_id=request.request_id)
+                return
+            ref = self._guard(lambda: self._put(report, request, context.inputs))
+            self._seam("archived")
+        if not self._gate.complete(claim, ref):
+            log.warning("cancelled or taken over, result dropped", request_id=request.request_id)
+            return
+        self._seam("completed")
+        log.info("completed", request_id=request.request_id, archive_ref=ref)
+
+    def _pin(self, claim: Claim, tables: tuple[str, ...], context: ReportContext) -> Mapping[str, int]:
+        if claim.row.inputs_json is not None:
+            return dict(json.loads(claim.row.inputs_json))
+        inputs = {table: context.latest_version(table) for table in sorted(tables)}
+        self._gate.pin(claim, json.dumps(inputs))
+        return inputs
+
+    def _put(self, report: Report, request: ReportRequest, inputs: Mapping[str, int]) -> str:
+        return self._archive.put(report, request=json.loads(request.to_wire()), inputs=inputs)
+
+
+def judge(error: BaseException) -> Failure:
+    """How a failure of one request is dealt with. No request may stop the worker for all others.
+
+    The database down is not the request's fault: the worker waits for it, and counts no attempt.
+    """
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    database = isinstance(error, SQLAlchemyError)
+    final = isinstance(error, BadEvent | UsageError | NonRetriableError)
+    deferred = database or isinstance(error, ArchiveClosed)
+    return Failure(
+        exception_class=f"{type(error).__module__}.{type(error).__qualname__}",
+        # A database error's text may hold the statement's parameters.
+        message=f"the status database failed: {type(error).__name__}" if database else _text(error),
+        scope=Scope.DEPENDENCY if deferred or isinstance(error, RetriableError | OSError) else Scope.RECORD,
+        retriable=not final,
+        deferred=deferred,
+        retry_after=error.retry_after if isinstance(error, RetriableError) else None,
+        cause_class=None if cause is None else f"{type(cause).__module__}.{type(cause).__qualname__}",
+        condition=error.condition if isinstance(error, TidemarkError) else None,
+        category="REQUEST" if final else "DEPENDENCY" if deferred else "UNCLASSIFIED",
+    )
+
+
+def _text(error: BaseException) -> str:
+    return error.message if isinstance(error, TidemarkError) else str(error) or type(error).__name__
+
+
+def _request_id(record: Record) -> str | None:
+    try:
+        return ReportRequest.from_wire(record.value).request_id
+    except BadEvent:
+        # The key still names it where the value is damaged.
+        return record.key.decode("utf-8", errors="replace") if record.key else None
+
+
+def _is_replay(record: Record) -> bool:
+    """A dead letter published again, or an event of a producer that knows nothing of generations."""
+    return record.header(PREFIX + "topic") is not None or record.header(GENERATION) is None
