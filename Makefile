@@ -1,0 +1,86 @@
+# Every habit of this project. Each target sets up what it needs, so any of them may be the first.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+UV := $(BIN)/uv
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
+UV_VERSION := $(shell sed -n 's/^uv==//p' requirements/bootstrap.in)
+COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+say = @printf '\033[1m%s\033[0m\n' "$(1)"
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: .venv/.installed ## Set up .venv with everything pinned
+
+.PHONY: demo
+demo: install ## From nothing to a broker, tables, dead letters, a crash and a replay
+	@$(BIN)/tidemark demo
+
+.PHONY: test
+test: install ## The whole suite
+	$(call say,Running the whole suite)
+	@$(BIN)/python -m pytest
+
+.PHONY: test-fast
+test-fast: install ## The tests that need neither Spark nor a broker
+	@$(BIN)/python -m pytest tests/unit
+
+.PHONY: check
+check: install ## Format, lint, types, spelling, dead code, architecture
+	$(call say,Format)
+	@$(BIN)/ruff format --check .
+	$(call say,Lint)
+	@$(BIN)/ruff check .
+	$(call say,Types)
+	@$(BIN)/mypy
+	$(call say,Spelling)
+	@$(BIN)/codespell $$(git ls-files '*.py' '*.md' '*.toml' '*.yml' Makefile)
+	$(call say,Dead code)
+	@$(BIN)/vulture
+	$(call say,Architecture)
+	@$(BIN)/python -m pytest -q tests/unit/test_architecture.py
+
+.PHONY: fmt
+fmt: install ## Format the code and mend what the linter can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: lock
+lock: .venv/.uv ## Resolve the pinned requirements again
+	$(call say,Resolving requirements)
+	@$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.txt
+	@$(COMPILE) --group dev pyproject.toml -o requirements/dev.txt
+
+.PHONY: clean
+clean: ## Remove caches and build products; .venv and .tidemark stay
+	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build site spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+# The pinned uv in a new environment. An environment that has this uv already is kept.
+.venv/.uv: requirements/bootstrap.txt
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Python 3.11 or newer is needed; found: $$(python3 --version 2>&1 || echo none)." >&2; \
+		echo "hint: sudo apt-get install python3 python3-venv, brew install python@3.12, or PYTHON=/path/to/python3.11 make install" >&2; \
+		exit 1; fi
+	@if [ "$$($(UV) --version 2>/dev/null | cut -d' ' -f2)" != "$(UV_VERSION)" ]; then \
+		printf '\033[1m%s\033[0m\n' "Creating .venv with $$($(PYTHON) --version)"; \
+		$(PYTHON) -m venv --clear .venv || { echo "hint: on Debian and Ubuntu, sudo apt-get install python3-venv" >&2; exit 1; }; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt; \
+	fi
+	@touch $@
+
+.venv/.installed: .venv/.uv requirements/dev.txt pyproject.toml
+	$(call say,Installing the pinned requirements into .venv)
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@

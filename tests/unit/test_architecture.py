@@ -1,0 +1,99 @@
+"""The shape of the code: imports point one way, modules stay small, JVM internals stay in one room."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "tidemark"
+ORDER = [
+    {"contract"},
+    {"config"},
+    {"platform", "observe"},
+    {"source", "transform", "sink", "resilience"},
+    {"pipeline", "listener"},
+    {"reports"},
+    {"dev"},
+    {"cli"},
+]
+LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
+WITHOUT_SPARK = {"contract", "config"}
+JVM_INTERNALS = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "sparkContext", "rdd"}
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(module: Path) -> str | None:
+    parts = module.relative_to(SOURCE).parts
+    return parts[0] if len(parts) > 1 else None
+
+
+def imported(text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module == "tidemark":
+                yield from (f"tidemark.{alias.name}" for alias in node.names)
+
+
+def faults_of(module: Path, text: str) -> list[str]:
+    """Rooms that this module imports against the order."""
+    room = room_of(module)
+    if room is None:
+        return []
+    rooms = {name.split(".")[1] for name in imported(text) if name.startswith("tidemark.")}
+    return [other for other in rooms - {room} if other in LEVEL and LEVEL[other] >= LEVEL[room]]
+
+
+def test_there_are_modules_to_look_at() -> None:
+    assert len(MODULES) > 20
+
+
+def test_every_room_has_its_place_in_the_order() -> None:
+    rooms = {room for module in MODULES if (room := room_of(module))}
+    assert rooms <= set(LEVEL), f"new rooms: {rooms - set(LEVEL)}"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(SOURCE)))
+def test_a_module_imports_only_from_rooms_to_its_left(module: Path) -> None:
+    assert faults_of(module, module.read_text()) == []
+
+
+def test_an_import_of_a_sibling_or_of_a_room_to_the_right_is_noticed() -> None:
+    text = "from tidemark.source import x\nfrom tidemark import cli\nfrom tidemark.contract import y\n"
+    assert sorted(faults_of(SOURCE / "transform" / "imagined.py", text)) == ["cli", "source"]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(SOURCE)))
+def test_a_module_is_small(module: Path) -> None:
+    assert len(module.read_text().splitlines()) <= 300
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(SOURCE)))
+def test_a_function_is_short(module: Path) -> None:
+    functions = [
+        node
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    long = {f.name: f.end_lineno - f.lineno + 1 for f in functions if f.end_lineno}
+    assert {name: lines for name, lines in long.items() if lines > 70} == {}
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if room_of(m) != "platform"], ids=lambda m: str(m.relative_to(SOURCE))
+)
+def test_jvm_internals_are_used_in_platform_alone(module: Path) -> None:
+    attributes = {n.attr for n in ast.walk(ast.parse(module.read_text())) if isinstance(n, ast.Attribute)}
+    assert attributes & JVM_INTERNALS == set()
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if room_of(m) in WITHOUT_SPARK], ids=lambda m: str(m.relative_to(SOURCE))
+)
+def test_the_vocabulary_and_the_configuration_need_no_spark(module: Path) -> None:
+    assert [name for name in imported(module.read_text()) if name.split(".")[0] in {"pyspark", "delta"}] == []
