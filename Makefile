@@ -21,22 +21,24 @@ help: ## Show this list
 
 .PHONY: install
 install: .venv/.installed ## Set up .venv with everything pinned
+	@echo "Ready: $$($(BIN)/python --version) in .venv"
 
 .PHONY: demo
-demo: install ## From nothing to a broker, tables, dead letters, a crash and a replay
+demo: .venv/.installed ## From nothing to a broker, tables, dead letters, a crash and a replay
 	@$(BIN)/tidemark demo
 
 .PHONY: test
-test: install ## The whole suite
+test: .venv/.installed ## The whole suite
+	@$(BIN)/python -m tidemark.platform.ready
 	$(call say,Running the whole suite)
 	@$(BIN)/python -m pytest
 
 .PHONY: test-fast
-test-fast: install ## The tests that need neither Spark nor a broker
+test-fast: .venv/.installed ## The tests that need neither Spark nor a broker
 	@$(BIN)/python -m pytest tests/unit
 
 .PHONY: check
-check: install ## Format, lint, types, spelling, dead code, architecture
+check: .venv/.installed ## Format, lint, types, spelling, dead code, architecture
 	$(call say,Format)
 	@$(BIN)/ruff format --check .
 	$(call say,Lint)
@@ -51,7 +53,7 @@ check: install ## Format, lint, types, spelling, dead code, architecture
 	@$(BIN)/python -m pytest -q tests/unit/test_architecture.py
 
 .PHONY: fmt
-fmt: install ## Format the code and mend what the linter can
+fmt: .venv/.installed ## Format the code and mend what the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 

@@ -17,7 +17,7 @@ from tidemark.platform.session import get_session, local_session
 from tidemark.platform.spark_conf import local_conf
 
 
-def test_session_jvm_and_python_live_in_utc(spark: SparkSession, tmp: Callable[[str], str]) -> None:
+def test_session_jvm_and_python_live_in_utc(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.sql("SELECT java_method('java.util.TimeZone', 'getDefault')").head()[0].count("UTC") >= 1
     moment = spark.sql("SELECT TIMESTAMP '2024-07-15T12:00:00Z'").head()[0]

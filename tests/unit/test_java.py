@@ -70,3 +70,18 @@ def test_what_was_found_and_how_to_install_is_said_when_no_java_fits(tmp_path: P
 )
 def test_the_command_to_install_java_is_that_of_the_system(tool: str, command: str) -> None:
     assert command in install_command(which=tool)
+
+
+def test_the_setup_check_says_what_lacks_and_fails_when_there_is_no_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tidemark.platform import java, ready
+
+    monkeypatch.setattr(ready, "find_java", lambda: java.find_java(environ={}, folders=()))
+    assert ready.main() == 1
+    said = capsys.readouterr().err
+    assert said.startswith("[TIDEMARK_JAVA] Java 17 or 21 is needed; found: none")
+    assert "hint: install Java with" in said
+    monkeypatch.undo()
+    assert ready.main() == 0
+    assert "jars in" in capsys.readouterr().err

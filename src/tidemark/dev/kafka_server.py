@@ -189,12 +189,14 @@ def free_ports(count: int) -> list[int]:
 
     So a broker that is down for a moment finds its port still free.
     """
+    # Not the shared generator: two processes that seeded it alike would want the same ports.
+    chance = random.SystemRandom()
     taken: list[socket.socket] = []
     try:
         while len(taken) < count:
             candidate = socket.socket()
             try:
-                candidate.bind((HOST, random.randrange(15_000, 30_000)))
+                candidate.bind((HOST, chance.randrange(15_000, 30_000)))
                 taken.append(candidate)
             except OSError:
                 candidate.close()

@@ -1,0 +1,28 @@
+"""`python -m tidemark.platform.ready`: is a Java here, are the jars? Fetches them; says what is amiss."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+from tidemark.contract.errors import TidemarkError
+from tidemark.platform.jars import jar_paths, tidemark_home
+from tidemark.platform.java import find_java
+
+
+def main() -> int:
+    """0 once Spark and the broker can start here without the network, else the error's exit code."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        java = find_java()
+        jars = jar_paths("spark", "broker", "s3")
+    except TidemarkError as error:
+        console.print(str(error), style="red", markup=False)
+        return error.exit_code
+    console.print(f"Java {java.version} in {java.home}, {len(jars)} jars in {tidemark_home() / 'jars'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
