@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# The certificates that the rest of the machine trusts, a company's proxy included.
+export UV_SYSTEM_CERTS ?= true
 
 BIN := .venv/bin
 UV := $(BIN)/uv
