@@ -69,9 +69,7 @@ class RetriableError(TidemarkError):
 
     condition = "TIDEMARK_RETRIABLE"
 
-    def __init__(
-        self, message: str, hint: str | None = None, *, retry_after: float | None = None
-    ) -> None:
+    def __init__(self, message: str, hint: str | None = None, *, retry_after: float | None = None) -> None:
         super().__init__(message, hint)
         self.retry_after = retry_after
 
