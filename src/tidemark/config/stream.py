@@ -23,10 +23,10 @@ class Destination(Section):
         None, description="S3 bucket, or a folder: anything that starts with `/`, `.` or names a scheme."
     )
     path: str | None = Field(None, description="Path of the table inside the bucket or folder.")
-    table: str | None = Field(None, description="Catalog name of the table instead, e.g. `main.bronze.orders`.")
-    partition_columns: tuple[str, ...] = Field(
-        (), description="Partition columns of the table, in order."
+    table: str | None = Field(
+        None, description="Catalog name of the table instead, e.g. `main.bronze.orders`."
     )
+    partition_columns: tuple[str, ...] = Field((), description="Partition columns of the table, in order.")
     properties: dict[str, str] = Field(
         default_factory=dict, description="Further Delta table properties, set when the table is created."
     )
@@ -43,15 +43,20 @@ class FieldOptions(Section):
         None, description="Value of the field where it is absent from the payload."
     )
     secret: bool = Field(False, description="Never shown in a dead letter's message, a log or the console.")
-    column: str | None = Field(None, description="Name of the table's column, where it differs from the field's.")
+    column: str | None = Field(
+        None, description="Name of the table's column, where it differs from the field's."
+    )
 
 
 class SchemaSource(Section):
     """The stream's schema: exactly one of `ddl` and `file`."""
 
-    ddl: str | None = Field(None, description="Spark DDL, e.g. `user_id STRING NOT NULL, amount DECIMAL(10,2)`.")
+    ddl: str | None = Field(
+        None, description="Spark DDL, e.g. `user_id STRING NOT NULL, amount DECIMAL(10,2)`."
+    )
     file: str | None = Field(
-        None, description="A schema file, relative to the configuration: `.ddl`, JSON Schema `.json`, Avro `.avsc`."
+        None,
+        description="A schema file, relative to the configuration: `.ddl`, JSON Schema `.json`, Avro `.avsc`.",
     )
 
 
@@ -61,7 +66,10 @@ class CsvDialect(Section):
     delimiter: str = Field(",", min_length=1, max_length=1, description="One character.")
     quote: str = Field('"', min_length=1, max_length=1, description="One character.")
     escape: str | None = Field(
-        None, min_length=1, max_length=1, description="Escape character; by default a quote is doubled instead."
+        None,
+        min_length=1,
+        max_length=1,
+        description="Escape character; by default a quote is doubled instead.",
     )
     header: bool = Field(False, description="Payloads start with a header line, which is left out.")
     null_text: str = Field("", description="The unquoted text that means NULL.")
@@ -69,10 +77,12 @@ class CsvDialect(Section):
 
 class AvroOptions(Section):
     framing: Literal["none", "confluent"] = Field(
-        "none", description="`confluent`: byte 0 and a four-byte schema id precede the body. Also for JSON and CSV."
+        "none",
+        description="`confluent`: byte 0 and a four-byte schema id precede the body. Also for JSON and CSV.",
     )
     writer_schema: str | None = Field(
-        None, description="File of the schema that unframed values were written with; the stream's by default."
+        None,
+        description="File of the schema that unframed values were written with; the stream's by default.",
     )
     reader_schema: str | None = Field(
         None, description="File of the schema to resolve to, with the defaults of newer fields."
@@ -115,13 +125,19 @@ class Processing(Section):
     )
     poll_interval: float = Field(0.5, ge=0, description="Seconds between two looks for new records.")
     max_retries: int = Field(3, ge=0, description="Retries of a failed step: 3 retries are 4 attempts.")
-    retry_deadline: float = Field(300, gt=0, description="Seconds after which a step is not retried any more.")
+    retry_deadline: float = Field(
+        300, gt=0, description="Seconds after which a step is not retried any more."
+    )
     max_commit_retries: int = Field(15, ge=0, description="Retries of a Delta commit after a conflict.")
     on_exhausted: Literal["dead-letter", "pause"] = Field(
-        "dead-letter", description="What becomes of a batch when retries are exhausted or the breaker is open."
+        "dead-letter",
+        description="What becomes of a batch when retries are exhausted or the breaker is open.",
     )
     max_bad_share: float | None = Field(
-        None, gt=0, le=1, description="A batch with a larger share of bad records stops the stream, unpublished."
+        None,
+        gt=0,
+        le=1,
+        description="A batch with a larger share of bad records stops the stream, unpublished.",
     )
     rejected_in_memory: int = Field(
         1000, ge=1, le=10_000, description="Rejected records taken along in the pass over the batch."
@@ -154,8 +170,12 @@ class DeadLetterOptions(Section):
     format: Literal["headers", "envelope"] = Field(
         "headers", description="Original bytes with headers, or the version 1.0 JSON envelope."
     )
-    retention: int | None = Field(None, gt=0, description="Seconds the DLQ topic keeps dead letters; broker's default.")
-    publish_timeout: float = Field(30, gt=0, description="Seconds to wait for all acknowledgements of a batch.")
+    retention: int | None = Field(
+        None, gt=0, description="Seconds the DLQ topic keeps dead letters; broker's default."
+    )
+    publish_timeout: float = Field(
+        30, gt=0, description="Seconds to wait for all acknowledgements of a batch."
+    )
 
 
 class Landing(Section):
@@ -195,14 +215,19 @@ class Stream(Section):
         None, description="Where a new stream starts; by default the consumer's auto-offset-reset."
     )
     on_data_loss: Literal["stop", "continue"] = Field(
-        "stop", description="When retention took records that were not read: stop, or record the range and go on."
+        "stop",
+        description="When retention took records that were not read: stop, or record the range and go on.",
     )
     schema_evolution: Literal["fixed", "add-columns"] = "fixed"
 
     @field_validator("supported_formats", mode="before")
     @classmethod
     def _upper(cls, value: object) -> object:
-        return [v.upper() if isinstance(v, str) else v for v in value] if isinstance(value, list | tuple) else value
+        return (
+            [v.upper() if isinstance(v, str) else v for v in value]
+            if isinstance(value, list | tuple)
+            else value
+        )
 
     @property
     def dlq_topic(self) -> str:
