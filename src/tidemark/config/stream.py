@@ -56,7 +56,7 @@ class SchemaSource(Section):
     )
     file: str | None = Field(
         None,
-        description="A schema file, relative to the configuration: `.ddl`, JSON Schema `.json`, Avro `.avsc`.",
+        description="Schema file, relative to the configuration: `.ddl`, JSON Schema `.json`, Avro `.avsc`.",
     )
 
 
