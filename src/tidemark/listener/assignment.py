@@ -14,6 +14,7 @@ from tidemark.listener.offsets import PartitionOffsets
 class Assigned:
     """One partition, for as long as one assignment of it lasts.
 
+    `paused` is None until we said so: the client keeps a pause across an eager reassignment.
     `paused_until` is on the monotonic clock. `seek_to` is a position that the client could not take yet.
     `start_unknown`: the position to start from could not be found out yet, so it must not be read.
     """
@@ -21,7 +22,7 @@ class Assigned:
     where: Partition
     epoch: int
     offsets: PartitionOffsets
-    paused: bool = False
+    paused: bool | None = None
     paused_until: float = 0.0
     seek_to: int | None = None
     start_unknown: bool = False

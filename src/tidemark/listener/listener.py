@@ -126,7 +126,7 @@ class AtLeastOnceListener:
         while not self._stop.is_set():
             self._make_ready()
             wait = SLICE if deadline is None else min(SLICE, max(0.0, deadline - self._now()))
-            record = self._receive(wait)
+            record = self._receive(wait, keep=True)
             if record is not None:
                 records.append(record)
                 deadline = deadline if deadline is not None else self._now() + self._settings.batch_interval
@@ -146,13 +146,14 @@ class AtLeastOnceListener:
             if owned.seek_to is not None and self._member.seek(owned.where, owned.seek_to):
                 owned.seek_to = None
             ready = owned.ready(now)
-            if ready and owned.paused:
+            if ready and owned.paused is not False:
                 self._member.resume([owned.where])
-            elif not ready and not owned.paused:
+            elif not ready and owned.paused is not True:
                 self._member.pause([owned.where])
             owned.paused = not ready
 
-    def _receive(self, wait: float) -> Record | None:
+    def _receive(self, wait: float, *, keep: bool) -> Record | None:
+        """One poll. A record that must not be kept now, because all is paused, is sought back to."""
         message = self._member.poll(wait)
         if message is None:
             return None
@@ -162,7 +163,7 @@ class AtLeastOnceListener:
             return None
         if owned is None or owned.start_unknown or owned.seek_to is not None:
             return None
-        if owned.paused:
+        if owned.paused or not keep:
             owned.seek_to = owned.offsets.next_offset
             return None
         record = record_of(message, owned.epoch)
@@ -218,10 +219,10 @@ class AtLeastOnceListener:
         """Polls so that the group keeps us, with every partition paused, those just assigned included."""
         self.heartbeat = self._now()
         for owned in self._rebalance.assignment:
-            if not owned.paused:
+            if owned.paused is not True:
                 self._member.pause([owned.where])
                 owned.paused = True
-        self._receive(0)
+        self._receive(0, keep=False)
 
     # settling
 

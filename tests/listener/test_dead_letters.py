@@ -1,0 +1,124 @@
+"""The DLQ topic: what is awaited, what does not fit, what is kept from an earlier failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from tidemark.contract.errors import ConfigError
+from tidemark.dev.producers import SampleRecord, delete_topic
+from tidemark.listener import Batch, Failure, ListenerStopped, Record
+from tidemark.listener.dead_letter import HEADER_BUDGET, dead_letter_headers
+from tidemark.listener.settlement import GivenUp
+
+if TYPE_CHECKING:
+    from tests.listener.conftest import Scene
+
+Scenes = Callable[..., "Scene"]
+MOMENT = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def fail(batch: Batch) -> None:
+    raise ValueError("no")
+
+
+def test_nothing_is_committed_and_the_listener_stops_when_the_dlq_keeps_refusing(scene: Scenes) -> None:
+    one = scene(max_message_bytes="100")
+    one.fill([1])
+    running = one.listen(fail, max_attempts=1, max_dlq_failures=2)
+    assert running.ended()
+    assert isinstance(running.raised, ListenerStopped)
+    assert one.committed() == {}
+    assert one.dead_letter_count() == 0
+    one.running.clear()
+
+
+def test_the_dead_letter_is_written_when_the_dlq_heals(scene: Scenes) -> None:
+    one = scene(max_message_bytes="100")
+    one.fill([1])
+    running = one.listen(fail, max_attempts=1, max_dlq_failures=1000)
+    one.wait(lambda: running.listener.totals.rewinds >= 2)
+    resource = ConfigResource(
+        ResourceType.TOPIC,
+        f"{one.topic}-dlq",
+        incremental_configs=[
+            ConfigEntry("max.message.bytes", "100000", incremental_operation=AlterConfigOpType.SET)
+        ],
+    )
+    admin = AdminClient({"bootstrap.servers": one.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(10)
+    one.wait_committed({0: 1})
+    assert len(one.dead_letters(1)) == 1
+
+
+def test_a_pointer_is_written_when_the_value_does_not_fit_the_dlq(scene: Scenes) -> None:
+    one = scene(max_message_bytes="10000")
+    one.produce(SampleRecord(b"x" * 9950, key=b"k"))
+    one.listen(fail, max_attempts=1)
+    one.wait_committed({0: 1})
+    (letter,) = one.dead_letters(1)
+    headers = dict(letter.headers())
+    assert (letter.key(), letter.value()) == (b"k", None)
+    assert headers["__dlq.errors.value.pointer"] == f"{one.topic}-0-0".encode()
+
+
+def test_the_partition_is_taken_modulo_when_the_dlq_has_fewer(scene: Scenes) -> None:
+    one = scene(partitions=3, dlq_partitions=2)
+    one.produce(SampleRecord(b"a", partition=2))
+    one.listen(fail, max_attempts=1)
+    one.wait_committed({2: 1})
+    (letter,) = one.dead_letters(1)
+    assert letter.partition() == 0
+
+
+def test_a_null_value_keeps_its_key_when_it_is_dead_lettered(scene: Scenes) -> None:
+    one = scene()
+    one.produce(SampleRecord(None, key=b"k2"))
+    one.listen(fail, max_attempts=1)
+    one.wait_committed({0: 1})
+    (letter,) = one.dead_letters(1)
+    assert (letter.key(), letter.value()) == (b"k2", None)
+
+
+def test_the_listener_refuses_to_start_when_the_dlq_topic_is_missing(scene: Scenes) -> None:
+    one = scene()
+    delete_topic(one.bootstrap, f"{one.topic}-dlq")
+    running = one.listen()
+    assert running.ended()
+    assert isinstance(running.raised, ConfigError)
+    assert "does not exist" in str(running.raised)
+    one.running.clear()
+
+
+def given_up(*headers: tuple[str, bytes | None], message: str = "no") -> GivenUp:
+    record = Record("t", 1, 7, b"k", b"v", headers=headers, timestamp=1700000000000)
+    return GivenUp(record, Failure("ValueError", message), attempts=4)
+
+
+def test_coordinates_stay_and_the_error_changes_when_a_replayed_record_fails_again() -> None:
+    first = dead_letter_headers(given_up(("h", b"1"), message="first"), group="g", failed_at=MOMENT)
+    again = GivenUp(
+        Record("t-dlq", 0, 99, b"k", b"v", headers=first), Failure("KeyError", "second"), attempts=1
+    )
+    second = dead_letter_headers(again, group="g", failed_at=MOMENT)
+    facts = {n.removeprefix("__dlq.errors."): v for n, v in second}
+    assert (facts["topic"], facts["partition"], facts["offset"]) == (b"t", b"1", b"7")
+    assert (facts["message"], facts["exception.class.name"]) == (b"second", b"KeyError")
+    assert len({n for n, _ in second}) == len(second)
+
+
+def test_headers_stay_within_16_kib_when_the_record_brings_many() -> None:
+    many = tuple((f"h{i}", b"x" * 1000) for i in range(30))
+    headers = dead_letter_headers(given_up(*many, message="m" * 50_000), group="g", failed_at=MOMENT)
+    assert sum(len(n) + len(v or b"") for n, v in headers) <= HEADER_BUDGET
+    assert dict(headers)["__dlq.errors.offset"] == b"7"
+
+
+@pytest.mark.parametrize("name", ["traceparent", "correlation_id", "X-Correlation-Id"])
+def test_the_correlation_id_is_the_headers_when_it_brings_one(name: str) -> None:
+    headers = dead_letter_headers(given_up((name, b"abc")), group="g", failed_at=MOMENT)
+    assert dict(headers)["__dlq.errors.correlation.id"] == b"abc"
