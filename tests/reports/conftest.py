@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from sqlalchemy import create_engine, text
 
 from tidemark.config.reports import ArchiveOptions, Reports
@@ -48,6 +49,11 @@ class Echo:
             {"name": sorted(request.parameters), "request": [request.request_id] * len(request.parameters)}
         )
         return Report(rows, {"parameters": dict(request.parameters)})
+
+
+@pytest.fixture
+def echo() -> type[Echo]:
+    return Echo
 
 
 @pytest.fixture(scope="session")
@@ -92,7 +98,7 @@ class Workflow:
                 "database": database,
                 "topic": name,
                 "group_id": f"{name}-workers",
-                "archive": ArchiveOptions(location=str(folder / "archive"), orphan_grace=0),
+                "archive": ArchiveOptions(location=str(folder / "archive")),
                 "retry": {"base": 0.05, "cap": 0.2},
                 "sweep_interval": 0.5,
                 "publish_grace": 0.5,
@@ -151,6 +157,35 @@ class Workflow:
                 return found
             time.sleep(0.05)
         raise AssertionError(f"not within {timeout} s; counts: {self.store.counts()}")
+
+    def lag(self) -> int:
+        """Records that the group has not committed yet, over all partitions."""
+        consumer = Consumer({**self.connection, "group.id": self.settings.group_id, "log_level": 0})
+        try:
+            positions = [TopicPartition(self.settings.topic, p) for p in range(self.settings.partitions)]
+            return sum(
+                consumer.get_watermark_offsets(p, timeout=10, cached=False)[1] - max(0, p.offset)
+                for p in consumer.committed(positions, timeout=10)
+            )
+        finally:
+            consumer.close()
+
+    def dead_letters(self) -> list[Any]:
+        """Everything in the DLQ topic."""
+        consumer = Consumer({**self.connection, "group.id": uuid.uuid4().hex, "log_level": 0})
+        positions = [TopicPartition(self.settings.dlq, p, 0) for p in range(self.settings.partitions)]
+        ends = {
+            p.partition: consumer.get_watermark_offsets(p, timeout=10, cached=False)[1] for p in positions
+        }
+        consumer.assign(positions)
+        found: list[Any] = []
+        while len(found) < sum(ends.values()):
+            message = consumer.poll(10)
+            assert message is not None
+            assert message.error() is None
+            found.append(message)
+        consumer.close()
+        return found
 
     def stop(self) -> list[Totals]:
         for worker, _, _ in self._running:

@@ -87,6 +87,11 @@ class Reports(Section):
     def _fits(self) -> Self:
         if self.dlq == self.topic:
             raise ValueError("dlq-topic must differ from topic")
+        if self.archive.orphan_grace < 2 * self.lease:
+            # Else a report could be swept between its archiving and its status row.
+            raise ValueError(
+                f"archive.orphan-grace ({self.archive.orphan_grace:g} s) must be twice the lease ({self.lease:g} s)"
+            )
         return self
 
     def as_listener(self) -> Listener:

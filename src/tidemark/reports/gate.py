@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 import structlog
-from sqlalchemy import Engine, and_, case, or_, select, update
+from sqlalchemy import ColumnElement, Engine, and_, case, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from tidemark.reports.database import now_of
@@ -103,8 +103,10 @@ class Gate:
         return self._if_held(claim, inputs_json=inputs_json)
 
     def complete(self, claim: Claim, archive_ref: str) -> bool:
+        """Only within the lease: after it, the sweeper may take what was archived for an orphan."""
         return self._if_held(
             claim,
+            requests.c.lease_until >= self._now,
             status=Status.COMPLETED.value,
             archive_ref=archive_ref,
             completed_at=self._now,
@@ -146,7 +148,7 @@ class Gate:
             )
             return changed.rowcount == 1
 
-    def _if_held(self, claim: Claim, **values: object) -> bool:
+    def _if_held(self, claim: Claim, *further: ColumnElement[bool], **values: object) -> bool:
         row = requests.c
         with self._engine.begin() as connection:
             changed = connection.execute(
@@ -156,6 +158,7 @@ class Gate:
                     row.status == Status.IN_PROGRESS.value,
                     row.owner == claim.owner,
                     row.claim == claim.number,
+                    *further,
                 )
                 .values(updated_at=self._now, **values)
             )

@@ -31,12 +31,18 @@ class ArchiveClosed(RetriableError):
     condition = "TIDEMARK_ARCHIVE_CLOSED"
 
 
+class LeaseRanOut(RetriableError):
+    """The process stood still for longer than the lease."""
+
+    condition = "TIDEMARK_LEASE"
+
+
 class ReportWorker:
     """Handles one event at a time. Order: archive, status row, offset.
 
     A crash after any of them leaves a request that a second delivery finishes, or finds finished.
-    `seam` is called at named points (`claimed`, `made`, `archived`, `completed`) for tests that end
-    the process there; it does nothing otherwise.
+    `seam` is called at named points (`claimed`, `made`, `archived`, `completed`, `dead-lettered`,
+    `failed`) for tests that end the process there; it does nothing otherwise.
     """
 
     def __init__(
@@ -60,7 +66,9 @@ class ReportWorker:
 
     def handle(self, batch: Batch) -> None:
         for record in batch.records:
-            with structlog.contextvars.bound_contextvars(correlation_id=record.correlation_id):
+            with structlog.contextvars.bound_contextvars(
+                correlation_id=record.correlation_id, partition=record.partition, offset=record.offset
+            ):
                 self._handle(record)
 
     def given_up(self, given_up: GivenUp) -> None:
@@ -69,9 +77,11 @@ class ReportWorker:
         if request_id is None:
             return
         failure = given_up.failure
+        self._seam("dead-lettered")
         changed = self._gate.fail(
             request_id, error_class=failure.exception_class, error_message=failure.message
         )
+        self._seam("failed")
         log.error("request given up", request_id=request_id, failed=changed, error=failure.message)
 
     def _handle(self, record: Record) -> None:
@@ -112,10 +122,16 @@ class ReportWorker:
             ref = self._guard(lambda: self._put(report, request, context.inputs))
             self._seam("archived")
         if not self._gate.complete(claim, ref):
-            log.warning("cancelled or taken over, result dropped", request_id=request.request_id)
+            self._not_completed(request, claim)
             return
         self._seam("completed")
         log.info("completed", request_id=request.request_id, archive_ref=ref)
+
+    def _not_completed(self, request: ReportRequest, claim: Claim) -> None:
+        """Cancelled and taken over are another's business; a lease that ran out is one more attempt."""
+        if self._gate.renew(claim):
+            raise LeaseRanOut(f"the lease of request {request.request_id} ran out before it could complete")
+        log.warning("cancelled or taken over, result dropped", request_id=request.request_id)
 
     def _pin(self, claim: Claim, tables: tuple[str, ...], context: ReportContext) -> Mapping[str, int]:
         if claim.row.inputs_json is not None:

@@ -1,0 +1,160 @@
+"""Archive, status row, offset, in that order: killed between any two, nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidemark.reports.request import Status
+
+if TYPE_CHECKING:
+    from tests.reports.conftest import Workflow
+
+SCRIPT = Path(__file__).with_name("worker_process.py")
+POINTS = ["claimed", "made", "archived", "completed", "dead-lettered", "failed"]
+
+
+def start(flow: Workflow, folder: Path, name: str, **given: Any) -> subprocess.Popen[bytes]:
+    argument = {
+        "settings": flow.settings.model_dump(mode="json"),
+        "connection": flow.connection,
+        "outage": str(folder / "outage"),
+        **given,
+    }
+    with (folder / f"{name}.jsonl").open("ab") as log:
+        return subprocess.Popen([sys.executable, str(SCRIPT), json.dumps(argument)], stderr=log)
+
+
+def end(process: subprocess.Popen[bytes]) -> int:
+    process.terminate()
+    try:
+        return process.wait(20)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(5)
+
+
+@pytest.fixture
+def killed_everywhere(
+    workflow: Callable[..., Workflow], tmp_path: Path
+) -> Iterator[dict[str, tuple[Workflow, str]]]:
+    """Per point: a request whose first worker was killed there, and that a second worker then ended."""
+
+    def one(point: str) -> tuple[Workflow, str]:
+        folder = tmp_path / point
+        folder.mkdir()
+        flow = workflow(archive={"location": str(folder / "archive")})
+        request_id = flow.submit(fail=point in ("dead-lettered", "failed"))
+        first = start(flow, folder, "first", kill_at=point)
+        assert first.wait(60) == -signal.SIGKILL
+        second = start(flow, folder, "second")
+        try:
+            done = (Status.COMPLETED, Status.FAILED)
+            flow.wait_until(
+                lambda: flow.service.status(request_id).status in done and flow.lag() == 0, timeout=60
+            )
+        finally:
+            assert end(second) == 0
+        return flow, request_id
+
+    with ThreadPoolExecutor(len(POINTS)) as pool:
+        yield dict(zip(POINTS, pool.map(one, POINTS), strict=True))
+
+
+def test_a_request_is_ended_once_when_its_worker_is_killed_at_any_point(
+    killed_everywhere: dict[str, tuple[Workflow, str]],
+) -> None:
+    for point, (flow, request_id) in killed_everywhere.items():
+        row = flow.service.status(request_id)
+        letters = flow.dead_letters()
+        if point in ("dead-lettered", "failed"):
+            assert row.status is Status.FAILED, point
+            assert {letter.key() for letter in letters} == {request_id.encode()}, point
+            # Killed before its row said FAILED, it is tried again; after that, never.
+            assert len(letters) == (2 if point == "dead-lettered" else 1), point
+            assert flow.archive.refs() == set(), point
+        else:
+            assert row.status is Status.COMPLETED, point
+            assert letters == [], point
+            assert flow.archive.refs() == {row.archive_ref}, point
+            assert flow.archive.read(row.archive_ref or "") is not None, point
+        assert row.attempts == {"completed": 1, "dead-lettered": 8, "failed": 4}.get(point, 2), point
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    lines = [line for path in sorted(folder.glob("w*.jsonl")) for line in path.read_text().splitlines()]
+    found = []
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return sorted(found, key=lambda entry: entry["timestamp"])
+
+
+@pytest.mark.timeout(240)
+def test_every_request_ends_once_when_workers_are_killed_and_the_archive_fails(
+    workflow: Callable[..., Workflow], tmp_path: Path
+) -> None:
+    """6 partitions, 3 workers, 500 requests; SIGKILLs, archive outages and the rebalances they bring."""
+    flow = workflow(lease=2, max_crashes=50)
+    requests = [flow.submit(n=n, fail=n % 50 == 7) for n in range(500)]
+    doubled = requests[::10]
+    for request_id in doubled:
+        flow.service._publisher.publish(flow.service.status(request_id))
+    processes = {n: start(flow, tmp_path, f"w{n}") for n in range(3)}
+    ended = (Status.COMPLETED, Status.FAILED)
+    started = time.monotonic()
+    turn, outage = 0, tmp_path / "outage"
+    try:
+        while sum(flow.store.counts().get(s, 0) for s in ended) < 500 or flow.lag():
+            assert time.monotonic() - started < 150, flow.store.counts()
+            time.sleep(2.5)
+            turn += 1
+            if turn <= 6:
+                victim = (turn * 7 + 1) % 3
+                os.kill(processes[victim].pid, signal.SIGKILL)
+                processes[victim].wait(10)
+                processes[victim] = start(flow, tmp_path, f"w{victim}")
+            outage.unlink() if outage.exists() else turn in (2, 4) and outage.touch()
+            assert all(p.poll() is None for p in processes.values())
+    finally:
+        outage.unlink(missing_ok=True)
+        codes = [end(process) for process in processes.values()]
+    assert codes == [0, 0, 0]
+    assert turn > 3, "it was over before anything was killed"
+    rows = [flow.service.status(request_id) for request_id in requests]
+    letters = {letter.key().decode() for letter in flow.dead_letters()}
+    failed = {row.request.request_id for row in rows if row.status is Status.FAILED}
+    assert {row.status for row in rows} == {Status.COMPLETED, Status.FAILED}
+    assert {requests[n] for n in range(7, 500, 50)} <= failed
+    assert failed <= letters
+    # What was left behind by workers that died between archive and status row.
+    flow.archive.sweep(flow.store.referenced, grace=0)
+    assert flow.archive.refs() == {row.archive_ref for row in rows if row.archive_ref}
+    assert len({row.archive_ref for row in rows if row.archive_ref}) == 500 - len(failed)
+    log = read_log(tmp_path)
+    completed = [entry["request_id"] for entry in log if entry["event"] == "completed"]
+    assert len(completed) == len(set(completed))
+    assert set(completed) <= set(requests) - failed
+    for request_id in doubled:
+        first_starts = list(
+            dict.fromkeys(
+                entry["offset"]
+                for entry in log
+                if entry.get("request_id") == request_id
+                and entry["event"] in ("in progress", "nothing to do")
+            )
+        )
+        assert first_starts == sorted(first_starts), "the order of a key was not held"

@@ -1,0 +1,95 @@
+"""A worker as a process of its own, for tests that kill it. One JSON argument; JSON lines to stderr.
+
+Keys: `settings`, `connection`, `kill_at` (a seam to die at), `outage` (a file: the archive is down while it exists).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import structlog
+
+from tidemark.config.reports import Reports
+from tidemark.reports.archive import Report
+from tidemark.reports.assembly import open_worker
+from tidemark.reports.objects import Folder
+from tidemark.reports.request import ReportRequest
+from tidemark.reports.strategy import ReportContext, StrategyRegistry
+
+
+class Light:
+    """Small and deterministic; a request with the parameter `fail` always fails."""
+
+    report_type = "ECHO"
+
+    def tables(self, request: ReportRequest, context: ReportContext) -> tuple[str, ...]:
+        return ()
+
+    def make(self, request: ReportRequest, context: ReportContext) -> Report:
+        time.sleep(float(request.parameters.get("seconds", 0.005)))
+        if request.parameters.get("fail"):
+            raise ValueError("this request always fails")
+        return Report(pa.table({"request": [request.request_id]}), {"asked": dict(request.parameters)})
+
+
+class Outages:
+    """A folder that is unreachable while a file exists."""
+
+    def __init__(self, folder: Folder, outage: Path) -> None:
+        self._folder = folder
+        self._outage = outage
+
+    def write(self, key: str, body: bytes) -> None:
+        if self._outage.exists():
+            raise ConnectionError("the archive is down")
+        self._folder.write(key, body)
+
+    def read(self, key: str) -> bytes | None:
+        return self._folder.read(key)
+
+    def listing(self) -> Iterator[tuple[str, float]]:
+        return self._folder.listing()
+
+    def delete(self, key: str) -> None:
+        self._folder.delete(key)
+
+
+def main(given: dict[str, Any]) -> None:
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.TimeStamper(fmt=None),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    settings = Reports.model_validate(given["settings"])
+
+    def seam(point: str) -> None:
+        if point == given.get("kill_at"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    registry = StrategyRegistry()
+    registry.register(Light())
+    worker = open_worker(
+        settings,
+        given["connection"],
+        strategies=registry,
+        backoff=lambda n: 0.05 * 2 ** (n - 1),
+        objects=Outages(Folder(Path(settings.archive.location)), Path(given["outage"])),
+        seam=seam,
+    )
+    signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
+    worker.run()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
