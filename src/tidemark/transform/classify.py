@@ -1,0 +1,185 @@
+"""The way of a record's bytes to its route: decode, validate, enrich, classify. Pure Columns.
+
+Each step is one `select`, so that what the next one uses several times is computed once: Spark does not
+merge projections whose expensive parts are used more than once.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.config.stream import Format
+from tidemark.contract import records
+from tidemark.contract.routes import Route
+from tidemark.transform.decode import json_fast
+from tidemark.transform.decode.avro import body_of, schema_id
+from tidemark.transform.decode.detect import BOM, format_of
+from tidemark.transform.decode.expressions import get
+from tidemark.transform.decode.payload import decode_payload
+from tidemark.transform.failure import failure_of
+from tidemark.transform.plan import DecodePlan
+from tidemark.transform.validate import (
+    VIOLATION,
+    checked_enrichment,
+    checked_rule,
+    cob_date,
+    cob_in_future,
+    cob_unparsable,
+)
+
+SCHEMA_ID = "schema_id"
+
+
+def transform(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
+    """Records with their route. Works on batch and streaming frames, classic and Connect.
+
+    In: `ENVELOPE_COLUMNS`. Out: the same columns untouched, then `route`, `failure` (NULL unless
+    rejected), `row` (STRUCT of `plan.table_schema`, NULL unless accepted), `unknown_fields` and
+    `schema_id` (of a framed payload). Never raises for what a record holds.
+    """
+    opened = _open(envelopes, plan)
+    read = _read_json(opened, plan) if Format.JSON in plan.formats else opened
+    decoded = _decode(read, plan)
+    checked = _validate(decoded, plan)
+    return _classify(checked, plan)
+
+
+def _envelope() -> list[Column]:
+    return [F.col(name) for name in records.ENVELOPE_COLUMNS]
+
+
+def _open(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
+    """Takes the frame off and the BOM away; finds the format."""
+    payload = F.col(records.PAYLOAD)
+    identity = schema_id(payload) if plan.framed else F.lit(None).cast("bigint")
+    body = F.when(identity.isNotNull(), body_of(payload)).otherwise(payload) if plan.framed else payload
+    text = body.cast("string")
+    if plan.formats != (Format.AVRO,):
+        text = F.when(text.startswith(BOM), F.substr(text, F.lit(2))).otherwise(text)
+    opened = envelopes.select(
+        *_envelope(), identity.alias(SCHEMA_ID), body.alias("_body"), text.alias("_text")
+    )
+    return opened.select("*", format_of(F.col("_text"), plan.formats, plan.csv).alias("_format"))
+
+
+def _read_json(opened: DataFrame, plan: DecodePlan) -> DataFrame:
+    """The fast lane: `_v0`, `_v1`, … and `_proven`, the count of unknown fields or -1 if not proven."""
+    text, fields = F.col("_text"), plan.fields
+    read = json_fast.read(text, fields)
+    if len(plan.formats) > 1:
+        read = F.when(F.col("_format") == Format.JSON.value, read)
+    parsed = opened.select("*", read.alias("_json"))
+    raw = [get(F.get(F.col("_json").getField("r"), F.lit(0)), f.name) for f in fields]
+    flat = parsed.select(
+        *[F.col(c) for c in parsed.columns if c != "_json"],
+        json_fast.whole(text, F.col("_json")).alias("_whole"),
+        *[r.alias(f"_r{i}") for i, r in enumerate(raw)],
+    )
+    typed = flat.select(
+        "*", *[json_fast.value(F.col(f"_r{i}"), f.shape).alias(f"_v{i}") for i, f in enumerate(fields)]
+    )
+    proofs = [
+        json_fast.proven(
+            F.col(f"_r{i}"), F.col(f"_v{i}"), f.shape, required=f.required, default=f.default is not None
+        )
+        for i, f in enumerate(fields)
+    ]
+    triples = [(F.col(f"_r{i}"), F.col(f"_v{i}"), f.shape) for i, f in enumerate(fields)]
+    count = json_fast.unknown_count(text, json_fast.quotes_expected(triples), fields, strict=plan.strict)
+    good = F.col("_whole") & reduce(and_, proofs)
+    proven = typed.select(
+        *[F.col(c) for c in opened.columns],
+        *[F.col(f"_v{i}") for i in range(len(fields))],
+        F.when(good, count).otherwise(F.lit(-1)).alias("_proven"),
+    )
+    if plan.unknown_fields == "ignore":
+        return proven
+    return proven.withColumn("_proven", F.when(F.col("_proven") == 0, F.lit(0)).otherwise(F.lit(-1)))
+
+
+def _decode(read: DataFrame, plan: DecodePlan) -> DataFrame:
+    """Flat columns of the decoded row, `_faults`, `_unknown`, `_extra`."""
+    fast = F.col("_proven") >= 0 if Format.JSON in plan.formats else F.lit(False)
+    slow = F.when(F.col(records.PAYLOAD).isNotNull() & ~fast, decode_payload(plan))
+    lanes = read.select("*", slow.alias("_slow"))
+    row = F.col("_slow").getField("row")
+    columns = []
+    for i, f in enumerate(plan.fields):
+        found = get(row, f.column)
+        value = F.when(fast, F.col(f"_v{i}")).otherwise(found) if Format.JSON in plan.formats else found
+        columns.append(value.cast(f.shape.data_type).alias(f.column))
+    unknown = F.col("_slow").getField("unknown")
+    if Format.JSON in plan.formats:
+        unknown = F.when(fast, F.col("_proven")).otherwise(unknown)
+    nothing = F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<string>"))
+    extra = F.coalesce(F.col("_slow").getField("extra"), nothing)
+    return lanes.select(
+        *_envelope(),
+        F.col(SCHEMA_ID),
+        F.col("_format"),
+        *columns,
+        F.when(F.size(F.col("_slow").getField("faults")) > 0, F.col("_slow").getField("faults")).alias(
+            "_faults"
+        ),
+        unknown.alias("_unknown"),
+        *([extra.alias("_extra")] if plan.unknown_fields == "keep" else []),
+    )
+
+
+def _validate(decoded: DataFrame, plan: DecodePlan) -> DataFrame:
+    """`_violations`, NULL where there is none, and the COB date; only of records that decoded."""
+    sound = F.col("_faults").isNull() & F.col(records.PAYLOAD).isNotNull()
+    checks: list[Column] = []
+    frame = decoded
+    if plan.cob is not None:
+        source = plan.cob_field
+        if source is not None:
+            checks.append(cob_unparsable(source, plan.cob))
+            frame = frame.withColumn(plan.cob.column, F.when(sound, cob_date(source, plan.cob)))
+        if plan.cob.not_in_future:
+            checks.append(cob_in_future(plan.cob))
+    checks += [checked_rule(rule) for rule in plan.rules]
+    checks += [checked_enrichment(name, expression) for name, expression, _ in plan.enriched]
+    if not checks:
+        return frame.withColumn("_violations", F.lit(None).cast(f"ARRAY<{VIOLATION}>"))
+    guarded = [F.when(sound, check) for check in checks]
+    named = frame.select("*", *[c.alias(f"_check{i}") for i, c in enumerate(guarded)])
+    found = [F.col(f"_check{i}") for i in range(len(guarded))]
+    some = ~reduce(and_, [c.isNull() for c in found])
+    kept = [F.col(f"`{c}`") for c in frame.columns]
+    return named.select(*kept, F.when(some, F.array_compact(F.array(*found))).alias("_violations"))
+
+
+def _classify(checked: DataFrame, plan: DecodePlan) -> DataFrame:
+    tombstone = F.col(records.PAYLOAD).isNull()
+    wrong = F.col("_faults").isNotNull() | F.col("_violations").isNotNull()
+    for_tombstone = Route.SKIPPED if plan.tombstones == "skip" else Route.REJECTED
+    route = (
+        F.when(tombstone, F.lit(for_tombstone.value))
+        .when(wrong, F.lit(Route.REJECTED.value))
+        .otherwise(F.lit(Route.ACCEPTED.value))
+    )
+    routed = checked.select("*", route.alias(records.ROUTE))
+    accepted = F.col(records.ROUTE) == Route.ACCEPTED.value
+    return routed.select(
+        *_envelope(),
+        F.col(records.ROUTE),
+        F.when(F.col(records.ROUTE) == Route.REJECTED.value, failure_of(plan)).alias(records.FAILURE),
+        F.when(accepted, F.struct(*_row(plan))).alias(records.ROW),
+        F.coalesce(F.col("_unknown"), F.lit(0)).cast("int").alias(records.UNKNOWN_FIELDS),
+        F.col(SCHEMA_ID),
+    )
+
+
+def _row(plan: DecodePlan) -> list[Column]:
+    made = {name: F.expr(expression) for name, expression, _ in plan.enriched}
+    made[records.SOURCE_TOPIC] = F.col(records.TOPIC)
+    made[records.PROCESSING_VERSION] = F.lit(plan.processing_version)
+    return [
+        made.get(c.name, F.col(f"`{c.name}`")).cast(c.dataType).alias(c.name)
+        for c in plan.table_schema.fields
+    ]

@@ -1,0 +1,86 @@
+"""The slow lane of any format: one payload to STRUCT<row, faults, unknown, extra>."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidemark.config.stream import Format
+from tidemark.contract import records
+from tidemark.contract.failure_codes import FailureCode as Code
+from tidemark.transform.decode.avro import decode_avro, decode_framed
+from tidemark.transform.decode.csv import decode_csv
+from tidemark.transform.decode.expressions import bind
+from tidemark.transform.decode.json_strict import blank_or_null, decode_strictly, rejected
+from tidemark.transform.plan import DecodePlan
+
+_BROKEN_FRAME = {
+    Format.JSON: Code.MALFORMED_JSON,
+    Format.CSV: Code.MALFORMED_CSV,
+    Format.AVRO: Code.MALFORMED_AVRO,
+}
+
+
+def decode_payload(plan: DecodePlan) -> Column:
+    """Of the columns `message_payload`, `_body`, `_text`, `_format` and `schema_id`.
+
+    Interpreted on purpose, through `bind`: it is reached by few records, and in the generated code it
+    would slow down the others.
+    """
+    body, identity = F.col("_body"), F.col("schema_id")
+
+    def decided(text: Column) -> Column:
+        return _decided(text, body, identity, F.col("_format"), plan)
+
+    return bind(F.col("_text"), decided)
+
+
+def _decided(text: Column, body: Column, identity: Column, format_: Column, plan: DecodePlan) -> Column:
+    fields = plan.fields
+    formats = ", ".join(f.value for f in plan.formats)
+    empty = rejected(Code.EMPTY_PAYLOAD, fields, expected="a payload")
+    result = F.when(F.octet_length(F.col(records.PAYLOAD)) == 0, empty)
+    result = result.when(F.octet_length(body) == 0, empty)
+    if plan.framed:
+        broken = _BROKEN_FRAME[plan.formats[0]] if len(plan.formats) == 1 else Code.UNSUPPORTED_FORMAT
+        result = result.when(identity.isNull(), rejected(broken, fields, expected="byte 0 and a schema id"))
+    textual = plan.formats != (Format.AVRO,)
+    if textual:
+        result = result.when(_blank(text, plan), empty)
+    unsupported = rejected(Code.UNSUPPORTED_FORMAT, fields, expected=f"one of {formats}")
+    result = result.when(format_.isNull(), unsupported)
+    if Format.AVRO in plan.formats:
+        result = result.when(format_ == Format.AVRO.value, _avro(body, identity, plan))
+    if textual:
+        invalid = rejected(Code.INVALID_UTF8, fields, expected="UTF-8 text")
+        result = result.when(~F.is_valid_utf8(text), invalid)
+    if Format.CSV in plan.formats:
+        line = decode_csv(text, fields, plan.csv)
+        result = result.when(format_ == Format.CSV.value, line)
+    if Format.JSON in plan.formats:
+        strictly = decode_strictly(text, fields, strict=plan.strict, unknown_fields=plan.unknown_fields)
+        result = result.when(format_ == Format.JSON.value, strictly)
+    return result.otherwise(unsupported)
+
+
+def _blank(text: Column, plan: DecodePlan) -> Column:
+    """Nothing but white space, or the literal `null`; the CSV delimiter is not white space."""
+    blank = blank_or_null(text)
+    if Format.CSV in plan.formats and plan.csv.delimiter in " \t":
+        blank = blank & ~text.contains(plan.csv.delimiter)
+    return blank
+
+
+def _avro(body: Column, identity: Column, plan: DecodePlan) -> Column:
+    if plan.framed:
+        return decode_framed(
+            identity,
+            body,
+            plan.fields,
+            writers=dict(plan.writers),
+            reader=plan.reader,
+            unknown_fields=plan.unknown_fields,
+        )
+    return decode_avro(
+        body, plan.fields, writer=plan.writer, reader=plan.reader, unknown_fields=plan.unknown_fields
+    )

@@ -1,0 +1,85 @@
+"""Rules and the COB date: each a Column that is NULL or a fault; a record passes if none is a fault."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.config.stream import Cob, Rule
+from tidemark.contract import records
+from tidemark.contract.failure_codes import FailureCode as Code
+from tidemark.transform.decode.expressions import raised
+from tidemark.transform.decode.scalar import datetime_text
+from tidemark.transform.fields import Field
+
+COB_RULE = "cob-not-in-future"
+VIOLATION = "STRUCT<code: STRING, rule: STRING, message: STRING>"
+
+
+def violation(code: Code, rule: str, message: str) -> Column:
+    return F.struct(
+        F.lit(code.value).alias("code"), F.lit(rule).alias("rule"), F.lit(message).alias("message")
+    )
+
+
+def checked_rule(rule: Rule) -> Column:
+    """NULL where the rule is true or null; an expression that raises fails its record, never the batch.
+
+    The outcome is taken as text through `try_to_binary`, so that it is evaluated once.
+    """
+    outcome = F.try_to_binary(F.coalesce(F.expr(rule.expr).cast("string"), F.lit("true")), F.lit("utf-8"))
+    broken = violation(Code.RULE_VIOLATED, rule.name, rule.message or f"not true: {rule.expr}")
+    failed = violation(Code.TRANSFORM_FAILED, rule.name, f"raised on this record: {rule.expr}")
+    return F.when(outcome.isNull(), failed).when(outcome == F.lit(b"false"), broken)
+
+
+def checked_enrichment(name: str, expression: str) -> Column:
+    failed = violation(Code.TRANSFORM_FAILED, f"enrich.{name}", f"raised on this record: {expression}")
+    return F.when(raised(F.expr(expression)), failed)
+
+
+def cob_date(source: Field, cob: Cob) -> Column:
+    """The COB date of a DATE, TIMESTAMP or STRING field; NULL where there is none or the text is no date."""
+    value = F.col(f"`{source.column}`")
+    kind = source.shape.data_type
+    if isinstance(kind, T.DateType):
+        return value
+    if isinstance(kind, T.TimestampType):
+        return day_of(value, cob.timezone)
+    return datetime_text(value, T.DateType()).getField("value")
+
+
+def cob_unparsable(source: Field, cob: Cob) -> Column:
+    """NULL, or the fault of COB text that is no date."""
+    text = F.col(f"`{source.column}`")
+    if not isinstance(source.shape.data_type, T.StringType):
+        return F.lit(None).cast(VIOLATION)
+    outcome = datetime_text(text, T.DateType()).getField("code")
+    wrong = F.struct(
+        outcome.alias("code"),
+        F.lit(None).cast("string").alias("rule"),
+        F.lit(f"field {source.name}: expected a COB date, yyyy-mm-dd").alias("message"),
+    )
+    return F.when(text.isNotNull() & outcome.isNotNull(), wrong)
+
+
+def cob_in_future(cob: Cob) -> Column:
+    """NULL, or the fault of a COB date after the day of the record's own timestamp.
+
+    Measured against the time the producer gave, so that a second run decides the same; the broker's
+    append time is not the record's. Not checked where the record has no timestamp.
+    """
+    late = violation(
+        Code.RULE_VIOLATED, COB_RULE, f"{cob.column} lies after the day of the record's timestamp"
+    )
+    today = F.when(
+        F.col(records.TIMESTAMP_TYPE) == "create_time", day_of(F.col(records.TIMESTAMP), cob.timezone)
+    )
+    return F.when(F.col(f"`{cob.column}`") > today, late)
+
+
+def day_of(timestamp: Column, timezone: str) -> Column:
+    """The date of an instant in a zone, whatever the session's."""
+    local = F.unix_seconds(F.from_utc_timestamp(timestamp, timezone))
+    return F.date_from_unix_date(F.floor(local / F.lit(86_400)).cast("int"))
