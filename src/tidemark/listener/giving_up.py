@@ -44,7 +44,7 @@ class GivingUp:
         self._in_a_row = 0
 
     def give_up(self, verdict: Verdict, assignment: Assignment, *, keep_alive: Callable[[], None]) -> int:
-        """Returns how many were dead-lettered. Raises `ListenerStopped` by policy, or if the DLQ keeps failing."""
+        """Returns how many were written. Raises `ListenerStopped` by policy, or if the DLQ keeps failing."""
         self._check_policy(verdict)
         try:
             self._dead_letters.publish(verdict.given_up, keep_alive=keep_alive)

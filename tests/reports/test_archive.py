@@ -1,0 +1,109 @@
+"""The archive: content-addressed, the same in a folder and in S3, and swept of what nobody refers to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pyarrow as pa
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tidemark.config.reports import ArchiveOptions, Reports
+from tidemark.contract.errors import ConfigError
+from tidemark.reports.archive import Archive, ArchiveDamaged, Report
+from tidemark.reports.objects import ObjectStore, open_objects
+
+REQUEST = {"requestId": "r-1", "reportType": "ECHO"}
+
+
+@pytest.fixture(scope="module")
+def s3_endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(params=["folder", "s3a"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    if request.param == "folder":
+        return open_objects(ArchiveOptions(location=str(tmp_path / "archive")))
+    endpoint = request.getfixturevalue("s3_endpoint")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    bucket = f"reports-{os.urandom(4).hex()}"
+    boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1").create_bucket(Bucket=bucket)
+    location = f"s3a://{bucket}/made/here"
+    return open_objects(ArchiveOptions(location=location, endpoint=endpoint, region="us-east-1"))
+
+
+def report(*values: int) -> Report:
+    return Report(pa.table({"n": list(values)}), {"sum": sum(values)})
+
+
+def test_a_report_comes_back_as_it_was_archived(objects: ObjectStore) -> None:
+    archive = Archive(objects)
+    ref = archive.put(report(1, 2), request=REQUEST, inputs={"t": 3})
+    archived = archive.read(ref)
+    assert archived is not None
+    assert archived.rows() == [{"n": 1}, {"n": 2}]
+    assert archived.summary["summary"] == {"sum": 3}
+    assert archived.summary["inputs"] == {"t": 3}
+    assert archived.summary["request"] == REQUEST
+    assert {key for key, _ in objects.listing()} == {f"{ref}/report.parquet", f"{ref}/summary.json"}
+
+
+def test_the_reference_is_the_same_when_the_same_report_is_archived_again(objects: ObjectStore) -> None:
+    archive = Archive(objects)
+    first = archive.put(report(1, 2), request=REQUEST, inputs={"t": 3})
+    before = {key: objects.read(key) for key, _ in objects.listing()}
+    assert archive.put(report(1, 2), request=REQUEST, inputs={"t": 3}) == first
+    assert {key: objects.read(key) for key, _ in objects.listing()} == before
+
+
+def test_the_reference_differs_when_content_request_or_inputs_do(objects: ObjectStore) -> None:
+    archive = Archive(objects)
+    refs = {
+        archive.put(report(1, 2), request=REQUEST, inputs={"t": 3}),
+        archive.put(report(2, 1), request=REQUEST, inputs={"t": 3}),
+        archive.put(report(1, 2), request={**REQUEST, "requestId": "r-2"}, inputs={"t": 3}),
+        archive.put(report(1, 2), request=REQUEST, inputs={"t": 4}),
+    }
+    assert len(refs) == 4
+
+
+def test_only_old_unreferenced_reports_are_swept(objects: ObjectStore) -> None:
+    archive = Archive(objects)
+    kept = archive.put(report(1), request=REQUEST, inputs={})
+    orphan = archive.put(report(2), request=REQUEST, inputs={})
+    assert archive.sweep(lambda refs: {kept}, grace=3600) == []
+    assert archive.sweep(lambda refs: {kept}, grace=-5) == [orphan]
+    assert archive.refs() == {kept}
+    assert archive.read(orphan) is None
+
+
+def test_damage_is_noticed_when_an_object_was_changed(objects: ObjectStore) -> None:
+    archive = Archive(objects)
+    ref = archive.put(report(1), request=REQUEST, inputs={})
+    objects.write(f"{ref}/report.parquet", b"something else")
+    with pytest.raises(ArchiveDamaged):
+        archive.read(ref)
+
+
+@pytest.mark.parametrize("ref", ["../../etc/passwd", "sha256-", "", "sha256-" + "0" * 64])
+def test_nothing_is_read_when_the_reference_is_none(objects: ObjectStore, ref: str) -> None:
+    assert Archive(objects).read(ref) is None
+
+
+def test_an_unknown_scheme_is_refused() -> None:
+    with pytest.raises(ConfigError, match="scheme gs"):
+        open_objects(ArchiveOptions(location="gs://bucket"))
+
+
+def test_a_grace_that_could_sweep_a_running_report_is_refused() -> None:
+    with pytest.raises(ValueError, match="orphan-grace"):
+        Reports(lease=60, archive=ArchiveOptions(orphan_grace=60))
