@@ -92,7 +92,7 @@ class Workflow:
 
     def __init__(self, bootstrap: str, database: str, folder: Path, **options: Any) -> None:
         name = f"reports-{uuid.uuid4().hex[:12]}"
-        self.connection = {"bootstrap.servers": bootstrap}
+        self.connection: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
         self.settings = Reports(
             **{
                 "database": database,

@@ -1,6 +1,7 @@
 """A worker as a process of its own, for tests that kill it. One JSON argument; JSON lines to stderr.
 
-Keys: `settings`, `connection`, `kill_at` (a seam to die at), `outage` (a file: the archive is down while it exists).
+Keys: `settings`, `connection`, `kill_at` (a seam to die at) and
+`outage` (a file: as long as it is there, the archive is down).
 """
 
 from __future__ import annotations
