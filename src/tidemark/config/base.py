@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -10,7 +12,13 @@ def kebab(name: str) -> str:
 
 
 class Section(BaseModel):
-    """One section of the file. Keys are kebab-case there and snake_case here; unknown keys are faults."""
+    """One section of the file. Keys are kebab-case there and snake_case here; unknown keys are faults.
+
+    `used_by` says for the documentation which part of Tidemark reads the section: Spark, the admin
+    client, the listener, and so on. A key that differs says so in its `json_schema_extra`.
+    """
+
+    used_by: ClassVar[str] = ""
 
     model_config = ConfigDict(
         alias_generator=kebab,
@@ -19,4 +27,5 @@ class Section(BaseModel):
         frozen=True,
         hide_input_in_errors=True,
         validate_default=True,
+        allow_inf_nan=False,
     )

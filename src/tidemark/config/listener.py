@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -30,6 +30,8 @@ class Assignor(StrEnum):
 class RetryBackoff(Section):
     """Waits between attempts: base, doubled each time, at most the cap, spread by the jitter."""
 
+    used_by: ClassVar[str] = "listener"
+
     base: float = Field(1.0, gt=0, description="Seconds before the second attempt.")
     cap: float = Field(30.0, gt=0, description="Longest wait, in seconds.")
     jitter: float = Field(0.25, ge=0, lt=1, description="Share by which a wait is spread.")
@@ -37,6 +39,8 @@ class RetryBackoff(Section):
 
 class JobExecutorOptions(Section):
     """Runs each batch as a run of an existing Databricks job."""
+
+    used_by: ClassVar[str] = "listener"
 
     job_id: int = Field(gt=0, description="The job; it gets the parameters `batch`, `result` and `attempt`.")
     location: str = Field(min_length=1, description="Folder (a volume's path) where batches are laid down.")
@@ -48,6 +52,8 @@ class JobExecutorOptions(Section):
 
 class Listener(Section):
     """An at-least-once consumer group (`adr-listen-at-least-once.md`)."""
+
+    used_by: ClassVar[str] = "listener"
 
     topics: tuple[str, ...] = Field(
         min_length=1, description="Topics to listen to. Never a DLQ topic of its own."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,8 @@ from tidemark.config.listener import Assignor, Listener, RetryBackoff
 
 
 class ArchiveOptions(Section):
+    used_by: ClassVar[str] = "report worker"
+
     location: str = Field(
         "reports", min_length=1, description="A folder (also a volume), or `s3a://bucket/prefix`."
     )
@@ -22,6 +24,8 @@ class ArchiveOptions(Section):
 
 
 class ArchiveBreaker(Section):
+    used_by: ClassVar[str] = "report worker"
+
     failures: int = Field(5, ge=1, description="Consecutive failures that open it.")
     open_for: float = Field(60.0, gt=0, description="Seconds it stays open.")
     successes: int = Field(3, ge=1, description="Successes that close it again.")
@@ -30,6 +34,8 @@ class ArchiveBreaker(Section):
 class ReportSource(Section):
     """A landed table that strategies read, and what its columns mean to them."""
 
+    used_by: ClassVar[str] = "report worker"
+
     table: str = Field(min_length=1, description="Catalog name, or the path of a Delta table.")
     account: str = Field("account_id", description="Column that `accountIds` filters on.")
     value: str = Field("amount", description="Column that PERFORMANCE adds up.")
@@ -37,6 +43,8 @@ class ReportSource(Section):
 
 
 class Reports(Section):
+    used_by: ClassVar[str] = "report worker"
+
     database: str = Field(
         "sqlite:///reports.db",
         repr=False,
@@ -90,7 +98,8 @@ class Reports(Section):
         if self.archive.orphan_grace < 2 * self.lease:
             # Else a report could be swept between its archiving and its status row.
             raise ValueError(
-                f"archive.orphan-grace ({self.archive.orphan_grace:g} s) must be twice the lease ({self.lease:g} s)"
+                f"archive.orphan-grace ({self.archive.orphan_grace:g} s) is less than twice "
+                f"the lease ({self.lease:g} s)"
             )
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -18,6 +18,8 @@ class Format(StrEnum):
 
 class Destination(Section):
     """Where a table lies: a catalog name (`table`), or a folder (`bucket` and `path`)."""
+
+    used_by: ClassVar[str] = "Spark"
 
     bucket: str | None = Field(
         None, description="S3 bucket, or a folder: anything that starts with `/`, `.` or names a scheme."
@@ -35,6 +37,8 @@ class Destination(Section):
 class FieldOptions(Section):
     """What the schema's DDL cannot say about one field."""
 
+    used_by: ClassVar[str] = "Spark"
+
     epoch: Literal["s", "ms", "us"] | None = Field(
         None, description="Unit of an epoch number in this TIMESTAMP field; without it numbers are rejected."
     )
@@ -51,6 +55,8 @@ class FieldOptions(Section):
 class SchemaSource(Section):
     """The stream's schema: exactly one of `ddl` and `file`."""
 
+    used_by: ClassVar[str] = "Spark, tidemark check"
+
     ddl: str | None = Field(
         None, description="Spark DDL, e.g. `user_id STRING NOT NULL, amount DECIMAL(10,2)`."
     )
@@ -62,6 +68,8 @@ class SchemaSource(Section):
 
 class CsvDialect(Section):
     """RFC 4180 unless told otherwise. Columns are in schema order."""
+
+    used_by: ClassVar[str] = "Spark"
 
     delimiter: str = Field(",", min_length=1, max_length=1, description="One character.")
     quote: str = Field('"', min_length=1, max_length=1, description="One character.")
@@ -76,6 +84,8 @@ class CsvDialect(Section):
 
 
 class AvroOptions(Section):
+    used_by: ClassVar[str] = "Spark"
+
     framing: Literal["none", "confluent"] = Field(
         "none",
         description="`confluent`: byte 0 and a four-byte schema id precede the body. Also for JSON and CSV.",
@@ -97,6 +107,8 @@ class AvroOptions(Section):
 class Rule(Section):
     """A record is right if `expr` is true or null. All failing rules are reported."""
 
+    used_by: ClassVar[str] = "Spark"
+
     name: str = Field(min_length=1)
     expr: str = Field(min_length=1, description="A deterministic SQL expression over the decoded columns.")
     message: str = Field("", description="What a person reads in the dead letter.")
@@ -104,6 +116,8 @@ class Rule(Section):
 
 class Cob(Section):
     """Close-of-business date: where it comes from, and the rule that it must not lie in the future."""
+
+    used_by: ClassVar[str] = "Spark"
 
     field: str = Field("cob", description="The field that holds the COB date.")
     column: str = Field("cob_date", description="The DATE column it lands in.")
@@ -114,6 +128,8 @@ class Cob(Section):
 
 
 class Processing(Section):
+    used_by: ClassVar[str] = "Spark"
+
     batch_size: int = Field(
         1000, ge=1, description="A micro-batch starts at this many records (Spark's minOffsetsPerTrigger)."
     )
@@ -162,10 +178,41 @@ class Mode(StrEnum):
 
 
 class Idempotency(Section):
-    mode: Mode = Field(Mode.KAFKA_NATIVE, description="How a record is kept from landing twice (DESIGN §3).")
+    """How a record is kept from landing twice. The marks do it in every mode; the others add to them."""
+
+    used_by: ClassVar[str] = "Spark"
+
+    mode: Mode = Field(
+        Mode.KAFKA_NATIVE,
+        description="`kafka-native`: the marks. `fingerprint`: also drops content seen before. "
+        "`merge`: MERGE, for tables with other writers and for upserts. By default as "
+        "`kafka-native.idempotency.enabled` says.",
+    )
+    content: tuple[Literal["key", "value", "headers"], ...] = Field(
+        ("key", "value"), min_length=1, description="fingerprint: what the SHA-256 is taken of."
+    )
+    retention: float = Field(
+        86_400, gt=0, description="fingerprint: seconds that a content is remembered, at least."
+    )
+    cleanup_interval: float = Field(
+        3_600,
+        gt=0,
+        description="fingerprint: seconds between two clean-ups of what is older, also without traffic.",
+    )
+    merge_keys: tuple[str, ...] = Field(
+        (),
+        description="merge: columns that name an entity. With them a newer record updates its row; without, "
+        "records are only inserted, by coordinates.",
+    )
+    order_by: str | None = Field(
+        None,
+        description="merge: column whose highest value wins among records of an entity; else the offset.",
+    )
 
 
 class DeadLetterOptions(Section):
+    used_by: ClassVar[str] = "Spark, admin client"
+
     topic: str | None = Field(None, description="DLQ topic; `{kafka-topic}-dlq` by default.")
     format: Literal["headers", "envelope"] = Field(
         "headers", description="Original bytes with headers, or the version 1.0 JSON envelope."
@@ -181,11 +228,15 @@ class DeadLetterOptions(Section):
 class Landing(Section):
     """The raw envelope of every record, whatever its payload is worth, in a table of its own."""
 
+    used_by: ClassVar[str] = "Spark"
+
     destination: Destination
 
 
 class Stream(Section):
     """A Kafka topic and where it lands."""
+
+    used_by: ClassVar[str] = "Spark"
 
     kafka_topic: str = Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")
     supported_formats: tuple[Format, ...] = Field(

@@ -1,0 +1,130 @@
+"""Where a table lies, as one small value that Spark SQL, the log reader and other processes can use."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidemark.config.stream import Destination
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
+_NAME_PARTS = re.compile(r"`((?:[^`]|``)+)`|([^.`\s]+)")
+
+
+@dataclass(frozen=True)
+class TableRef:
+    """A Delta table: a folder (`path`) or a catalog name (`name`), exactly one of them. Picklable.
+
+    >>> TableRef(path="s3a://lake/events").dlq.sql
+    'delta.`s3a://lake/events_dlq`'
+    >>> TableRef(name="main.bronze.orders").dlq.sql
+    '`main`.`bronze`.`orders_dlq`'
+    """
+
+    path: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.name is None):
+            raise ValueError("a table is a folder or a catalog name, exactly one of them")
+
+    @property
+    def sql(self) -> str:
+        """The table as Spark SQL names it, quoted whatever is in it."""
+        if self.path is not None:
+            return f"delta.{_quoted(self.path)}"
+        return ".".join(_quoted(part) for part in name_parts(self.name or ""))
+
+    @property
+    def dlq(self) -> TableRef:
+        """The dead letters' table beside it: `…_dlq`."""
+        return self.beside("_dlq")
+
+    def beside(self, suffix: str) -> TableRef:
+        if self.path is not None:
+            return TableRef(path=self.path.rstrip("/") + suffix)
+        *front, last = name_parts(self.name or "")
+        return TableRef(name=".".join([*(_as_written(p) for p in front), _as_written(last + suffix)]))
+
+    @property
+    def identity(self) -> str:
+        """Equal for two spellings of one table: trailing and doubled slashes, letter case of names."""
+        if self.path is not None:
+            scheme, separator, rest = self.path.partition("://")
+            if not separator:
+                return re.sub(r"/+", "/", self.path.removeprefix("file:")).rstrip("/") or "/"
+            scheme = "s3" if scheme in ("s3a", "s3n") else scheme
+            return f"{scheme}://{re.sub(r'/+', '/', rest).strip('/')}"
+        return ".".join(name_parts(self.name or "")).lower()
+
+    @property
+    def is_local(self) -> bool:
+        """A folder of this machine (or one mounted into it), rather than an object store or a catalog."""
+        return self.path is not None and (self.path.startswith(("/", "file:")) or self.path[1:3] == ":\\")
+
+    def __str__(self) -> str:
+        return self.path if self.path is not None else self.name or ""
+
+
+def name_parts(name: str) -> list[str]:
+    """The parts of a dotted catalog name; a part may be in backquotes.
+
+    Raises ValueError where it is not one to three parts.
+    """
+    parts: list[str] = []
+    position = 0
+    while True:
+        match = _NAME_PARTS.match(name, position)
+        if not match:
+            break
+        parts.append(match.group(1).replace("``", "`") if match.group(1) else match.group(2))
+        position = match.end()
+        if position == len(name) and len(parts) <= 3:
+            return parts
+        if position < len(name) and name[position] != ".":
+            break
+        position += 1
+    raise ValueError(f"`{name}` is not a table name: write `table`, `schema.table` or `catalog.schema.table`")
+
+
+def is_folder(bucket: str) -> bool:
+    """A `bucket` that starts with `/` or `.`, or names a scheme, is a folder; any other is an S3 bucket."""
+    return bucket.startswith(("/", ".", "~")) or bool(_SCHEME.match(bucket))
+
+
+def location(text: str, *, root: Path) -> str:
+    """A folder as written in the configuration, made absolute: relative ones lie under `root`."""
+    if _SCHEME.match(text):
+        return text.rstrip("/") if not text.endswith(":///") else text
+    return str((root / Path(text).expanduser()).resolve()) if not text.startswith("/") else _tidy(text)
+
+
+def table_ref(destination: Destination, *, root: Path, scheme: str = "s3a") -> TableRef:
+    """Resolve a destination. `scheme` is what S3 buckets are reached by: `s3a` on open-source Spark,
+    `s3` on Databricks. Raises ValueError where the destination says too little or too much.
+    """
+    if destination.table is not None:
+        if destination.bucket is not None or destination.path is not None:
+            raise ValueError("`table` and `bucket`/`path` both say where the table lies")
+        name_parts(destination.table)
+        return TableRef(name=destination.table)
+    if destination.bucket is None or destination.path is None:
+        raise ValueError("write `bucket` and `path`, or `table`")
+    if is_folder(destination.bucket):
+        base = location(destination.bucket, root=root)
+    else:
+        base = f"{scheme}://{destination.bucket.strip('/')}"
+    return TableRef(path=f"{base.rstrip('/')}/{destination.path.strip('/')}")
+
+
+def _tidy(path: str) -> str:
+    return re.sub(r"/+", "/", path).rstrip("/") or "/"
+
+
+def _quoted(part: str) -> str:
+    return "`" + part.replace("`", "``") + "`"
+
+
+def _as_written(part: str) -> str:
+    return part if re.fullmatch(r"[^.`\s]+", part) else _quoted(part)
