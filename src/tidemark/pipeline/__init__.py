@@ -1,0 +1,1 @@
+"""The order of effects: where a query starts, what a batch does, and who looks after the queries."""

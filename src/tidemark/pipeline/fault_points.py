@@ -1,0 +1,51 @@
+"""Named points in the batch at which tests make the process die or a step fail. Off unless asked for.
+
+`TIDEMARK_FAULTS="after-append=kill@3,before-publish=raise"` kills the process at the third time the
+first point is reached, and raises once at the second.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+from tidemark.contract.errors import RetriableError
+
+VARIABLE = "TIDEMARK_FAULTS"
+POINTS = (
+    "batch-start",
+    "before-append",
+    "after-append",
+    "before-publish",
+    "after-publish",
+    "after-group-commit",
+)
+_reached: Counter[str] = Counter()
+
+
+class InjectedFault(RetriableError):
+    condition = "TIDEMARK_INJECTED"
+
+
+def reach(point: str) -> None:
+    """Say that the process is at `point`. Costs one look at the environment when nothing is asked for."""
+    asked = os.environ.get(VARIABLE)
+    if not asked:
+        return
+    for order in asked.split(","):
+        name, _, what = order.strip().partition("=")
+        action, _, at = what.partition("@")
+        if name != point:
+            continue
+        _reached[point] += 1
+        if _reached[point] != int(at or 1):
+            continue
+        if action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise InjectedFault(f"asked to fail at {point}")
+
+
+def forget() -> None:
+    """Count from nothing again."""
+    _reached.clear()

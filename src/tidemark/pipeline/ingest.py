@@ -1,0 +1,193 @@
+"""Runs streams: one query a table, several in one application; one that fails leaves the others alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from tidemark.config.settings import Settings
+from tidemark.contract import records
+from tidemark.contract.errors import RestartStream, TidemarkError
+from tidemark.contract.routes import Route
+from tidemark.pipeline.batch import BatchPlan, BatchReport, IngestBatch
+from tidemark.pipeline.retrying import Retry
+from tidemark.pipeline.start import Start, Target, start_of
+from tidemark.pipeline.targets import dead_letter_topic, targets_of
+from tidemark.source.groups import GroupOffsets
+from tidemark.source.reader import read_stream
+from tidemark.source.topics import KafkaAdmin
+from tidemark.transform import transform
+
+log = structlog.get_logger(__name__)
+
+_MOST_RESTARTS = 10
+_STOP_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class StreamOutcome:
+    """How a query ended: `error` is None for one that read all there was, or was told to stop."""
+
+    name: str
+    error: BaseException | None
+
+
+@dataclass
+class Ingest:
+    """The streams of one application. `run()` returns when all have ended, with how each did.
+
+    `available_now` reads what is there and ends; otherwise queries run until `stop()`, SIGTERM included.
+    """
+
+    spark: SparkSession
+    settings: Settings
+    streams: Sequence[str] = ()
+    available_now: bool = False
+    on_report: Callable[[BatchReport], None] | None = None
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    retry_sleep: Callable[[float], None] = time.sleep
+    _stopping: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> list[StreamOutcome]:
+        names = list(self.streams) or list(self.settings.streams)
+        targets = [t for name in names for t in targets_of(self.spark, self.settings, name, run=self.run_id)]
+        outcomes: list[StreamOutcome] = []
+        supervisors = [
+            threading.Thread(
+                target=lambda t=t: outcomes.append(self._supervise(t)), name=f"tidemark-{t.name}"
+            )
+            for t in targets
+        ]
+        for supervisor in supervisors:
+            supervisor.start()
+        for supervisor in supervisors:
+            supervisor.join()
+        return sorted(outcomes, key=lambda o: o.name)
+
+    def stop(self) -> None:
+        """Ask every query to end after its running batch."""
+        self._stopping.set()
+
+    def _supervise(self, target: Target) -> StreamOutcome:
+        """Start the query, and again from the ledger where a batch found that it has to."""
+        restarts = 0
+        while True:
+            try:
+                self._run_query(target)
+                return StreamOutcome(target.name, None)
+            except RestartStream as error:
+                restarts += 1
+                if restarts > _MOST_RESTARTS or self._stopping.is_set():
+                    return StreamOutcome(target.name, error)
+                log.warning("starting again from the ledger", stream=target.name, why=error.message)
+            except Exception as error:
+                log.error("stream stopped", stream=target.name, error=_told(error))
+                return StreamOutcome(target.name, error)
+
+    def _run_query(self, target: Target) -> None:
+        admin = KafkaAdmin(self.settings.kafka)
+        retry = Retry(
+            target.stream.processing.max_retries, target.stream.processing.retry_deadline, self.retry_sleep
+        )
+        start = retry("start", lambda: start_of(self.spark, admin, target))
+        log.info(
+            "stream starts",
+            stream=target.name,
+            topic=start.topic.name,
+            topic_id=start.topic.id,
+            table=str(target.table),
+            checkpoint=start.checkpoint_id,
+            fresh=start.fresh,
+            marks=dict(start.state.marks),
+        )
+        handler = IngestBatch(self._plan(target, start, admin, retry), start.state, self.on_report)
+        query = self._start_query(target, start, handler)
+        self._await(query, handler)
+
+    def _plan(self, target: Target, start: Start, admin: KafkaAdmin, retry: Retry) -> BatchPlan:
+        group = self.settings.kafka.consumer.group_id
+        return BatchPlan(
+            stream=target.name,
+            run=self.run_id,
+            topic=start.topic,
+            table=target.table,
+            checkpoint_id=start.checkpoint_id,
+            checkpoint=start.checkpoint,
+            start=start.marks,
+            admin=admin,
+            processing=target.stream.processing,
+            dead_letters=dead_letter_topic(self.settings, target, start.topic, admin),
+            group=GroupOffsets(admin, group if target.decode is not None else f"{group}-landing"),
+            retry=retry,
+        )
+
+    def _start_query(self, target: Target, start: Start, handler: IngestBatch) -> StreamingQuery:
+        processing = target.stream.processing
+        envelopes = read_stream(
+            self.spark,
+            self.settings.kafka,
+            start.topic,
+            start=start.marks,
+            processing=processing,
+            bounded=self.available_now,
+        )
+        if target.decode is not None:
+            classified = transform(envelopes, target.decode)
+        else:
+            classified = envelopes.select(
+                "*",
+                F.lit(Route.ACCEPTED.value).alias(records.ROUTE),
+                F.lit(None).cast(records.FAILURE_DDL).alias(records.FAILURE),
+                F.struct(*records.ENVELOPE_COLUMNS).alias(records.ROW),
+                F.lit(0).alias(records.UNKNOWN_FIELDS),
+            )
+        writer = (
+            classified.writeStream.queryName(f"{target.name} {self.run_id[:8]}")
+            .option("checkpointLocation", start.checkpoint.path)
+            .foreachBatch(handler)
+        )
+        if self.available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(
+            processingTime=f"{max(0, round(processing.poll_interval * 1000))} milliseconds"
+        ).start()
+
+    def _await(self, query: StreamingQuery, handler: IngestBatch) -> None:
+        """Wait for the query's end. Raises what ended it: the handler's own error where there is one."""
+        try:
+            while not query.awaitTermination(0.2):
+                if self._stopping.is_set():
+                    self._stop_gently(query)
+                    return
+        except PySparkException as error:
+            if self._stopping.is_set():
+                return
+            # Errors of a batch reach here as text; the handler still has the error itself.
+            if handler.failure is not None:
+                raise handler.failure from error
+            raise
+
+    def _stop_gently(self, query: StreamingQuery) -> None:
+        """Let the running batch end, within a bound; an abandoned one runs again at the next start."""
+        deadline = time.monotonic() + _STOP_TIMEOUT_S
+        while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"]:
+            if time.monotonic() > deadline:
+                log.warning("batch abandoned; it runs again at the next start", query=query.name)
+                break
+            time.sleep(0.05)
+        query.stop()
+
+
+def _told(error: BaseException) -> str:
+    return (
+        error.message if isinstance(error, TidemarkError) else (str(error).splitlines() or [repr(error)])[0]
+    )

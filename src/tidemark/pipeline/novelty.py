@@ -1,0 +1,110 @@
+"""Which records of a batch are new to the table (DESIGN §2, the batch in order, step 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.config.destination import TableRef
+from tidemark.contract import records
+from tidemark.contract.marks import Marks
+from tidemark.sink.ledger import LedgerState
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A batch's offsets per partition: [start, end)."""
+
+    start: Marks
+    end: Marks
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        return tuple(p for p in self.end if self.end[p] > self.start.at(p))
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """What the marks say about the offsets of one batch.
+
+    A partition is `fresh` from its mark on. Offsets in `undecided` ranges are neither surely new nor
+    surely landed: the table decides, by coordinates. What lies below both is a duplicate.
+    """
+
+    fresh: Mapping[int, int]
+    undecided: Mapping[int, tuple[int, int]]
+
+    @property
+    def all_fresh(self) -> bool:
+        """Every record is new: no filter, no look at the table."""
+        return not self.fresh and not self.undecided
+
+    def is_fresh(self) -> Column:
+        return _any(
+            [(F.col(records.PARTITION) == p) & (F.col(records.OFFSET) >= o) for p, o in self.fresh.items()]
+        )
+
+    def is_undecided(self) -> Column:
+        return _any([_within(p, *r) for p, r in self.undecided.items()])
+
+
+def novelty_of(bounds: Bounds, state: LedgerState) -> Novelty:
+    """Split the batch's offsets by the marks. Partitions whose offsets are all new are left to `fresh`
+    from the batch's start; where that is so of every partition the result is `all_fresh`.
+    """
+    fresh: dict[int, int] = {}
+    undecided: dict[int, tuple[int, int]] = {}
+    for p in bounds.partitions:
+        start, end = bounds.start.at(p), bounds.end[p]
+        mark, done, ceiling = state.marks.at(p), state.done.at(p), state.ceiling.at(p)
+        fresh_from = max(mark, ceiling)
+        asked = (max(start, min(mark, done)), min(end, fresh_from))
+        if asked[0] < asked[1]:
+            undecided[p] = asked
+        fresh[p] = max(start, fresh_from)
+    untouched = not undecided and all(fresh[p] == bounds.start.at(p) for p in bounds.partitions)
+    return Novelty({}, {}) if untouched else Novelty(fresh, undecided)
+
+
+def with_novelty(batch: DataFrame, novelty: Novelty) -> DataFrame:
+    """Adds `novel` BOOLEAN (new, or for the table to decide); what is not novel is a duplicate."""
+    novel = F.lit(True) if novelty.all_fresh else novelty.is_fresh() | novelty.is_undecided()
+    return batch.withColumn("novel", novel)
+
+
+def not_landed(accepted: DataFrame, table: TableRef, topic_id: str, novelty: Novelty) -> DataFrame:
+    """Leaves out records that the table has already. Reads only files that cover the undecided offsets."""
+    if not novelty.undecided:
+        return accepted
+    landed = landed_coordinates(accepted.sparkSession, table, topic_id, novelty.undecided)
+    keys = [F.col(f"a.{c}") == F.col(f"landed.{c}") for c in records.COORDINATES]
+    return accepted.alias("a").join(landed.alias("landed"), keys, "left_anti")
+
+
+def landed_coordinates(
+    spark: SparkSession, table: TableRef, topic_id: str, ranges: Mapping[int, tuple[int, int]]
+) -> DataFrame:
+    within = _any([_within(p, *r) for p, r in ranges.items()])
+    return (
+        spark.table(table.sql)
+        .where((F.col(records.TOPIC_ID) == topic_id) & within)
+        .select(*records.COORDINATES)
+    )
+
+
+def _within(partition: int, start: int, end: int) -> Column:
+    offset = F.col(records.OFFSET)
+    return (F.col(records.PARTITION) == partition) & (offset >= start) & (offset < end)
+
+
+def _any(conditions: list[Column]) -> Column:
+    # Halves, not a chain: thousands of partitions would nest too deep for the analyser.
+    if not conditions:
+        return F.lit(False)
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return _any(conditions[:middle]) | _any(conditions[middle:])

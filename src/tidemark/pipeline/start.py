@@ -1,0 +1,233 @@
+"""Where a query starts: the table's ledger, the topic and the checkpoint brought together (DESIGN §2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from tidemark.config.destination import TableRef
+from tidemark.config.stream import Destination, Stream
+from tidemark.contract.errors import DataLoss, LedgerError, RetriableError
+from tidemark.contract.marks import Marks
+from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.platform.files import files_at
+from tidemark.sink import table as tables
+from tidemark.sink.append import append_nothing, state_after
+from tidemark.sink.ledger import LedgerState, in_generation, read_state
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.checkpoint import Checkpoint
+from tidemark.source.topics import KafkaAdmin, Topic, settled_ends
+from tidemark.transform import DecodePlan
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Start:
+    """How to start: the ledger's state, and a checkpoint that joins it. A fresh one starts at `marks`."""
+
+    topic: Topic
+    state: LedgerState
+    checkpoint_id: str
+    checkpoint: Checkpoint
+    marks: Marks
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class Target:
+    """One table of a stream, and what a start of it needs to know. Without `decode` it is a raw landing."""
+
+    name: str
+    stream: Stream
+    table: TableRef
+    destination: Destination
+    schema: T.StructType
+    checkpoint_root: str
+    run: str
+    decode: DecodePlan | None = None
+
+    def checkpoint(self, identifier: str) -> Checkpoint:
+        path = f"{self.checkpoint_root.rstrip('/')}/{self.name}/{identifier}"
+        return Checkpoint(files_at(path), path, self.stream.kafka_topic)
+
+
+def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target) -> Start:
+    """Decide where to start, opening the table's ledger where needed.
+
+    Raises LedgerError for a table that is not this stream's, SchemaConflict, DataLoss where Kafka no
+    longer has what was not read, NonRetriableError without a topic. Nothing is half-made then.
+    """
+    topic = admin.describe(target.stream.kafka_topic)
+    facts = tables.describe(spark, target.table)
+    if facts is None:
+        facts = tables.create(spark, target.table, target.schema, target.destination)
+    tables.check_properties(target.table, facts)
+    evolve = target.stream.schema_evolution == "add-columns"
+    tables.check_schema(spark, target.table, facts, target.schema, evolve=evolve)
+
+    state = read_state(DeltaLog(spark, target.table))
+    if state.newest is None:
+        _refuse_rows_without_marks(spark, target.table)
+        state = _open(spark, admin, target, topic, state)
+    elif state.newest.stream != target.name:
+        raise LedgerError(
+            f"{target.table} is written by stream {state.newest.stream}, not by {target.name}",
+            f"one stream per table; if the stream was renamed: tidemark adopt --stream {target.name}",
+        )
+    state = _reopen_if_needed(spark, target, topic, state)
+    state = _within_kafka(spark, admin, target, topic, state)
+    return _checkpoint_for(target, topic, state)
+
+
+def _refuse_rows_without_marks(spark: SparkSession, table: TableRef) -> None:
+    if spark.table(table.sql).limit(1).count():
+        raise LedgerError(
+            f"{table} has rows, but no marks of ours: starting afresh could land everything twice",
+            "take the marks from the rows: tidemark adopt",
+        )
+
+
+def _open(
+    spark: SparkSession, admin: KafkaAdmin, target: Target, topic: Topic, state: LedgerState
+) -> LedgerState:
+    """The first own commit of a table: the stream's starting offsets become its marks."""
+    latest = target.stream.starting_offsets == "latest"
+    marks = admin.ends(topic) if latest else admin.earliest(topic)
+    try:
+        return open_generation(
+            spark, target, topic, state, marks=marks, done=marks, ceiling=marks, reason="new table"
+        )
+    except RetriableError as error:
+        raise LedgerError(
+            f"{target.table} remembers a transaction of stream {target.name}, but its log holds no marks any more",
+            "take the marks from the rows: tidemark adopt",
+        ) from error
+
+
+def _reopen_if_needed(spark: SparkSession, target: Target, topic: Topic, state: LedgerState) -> LedgerState:
+    """After a RESTORE the marks go back, after a new topic they begin again: either opens a generation."""
+    assert state.newest is not None
+    if state.newest.topic_id != topic.id:
+        log.warning(
+            "topic is another one than before; its records are all new",
+            stream=target.name,
+            topic=topic.name,
+            before=state.newest.topic_id,
+            now=topic.id,
+        )
+        nothing = Marks()
+        return open_generation(
+            spark, target, topic, state, marks=nothing, done=nothing, ceiling=nothing, reason="new topic"
+        )
+    if state.restored:
+        log.warning(
+            "table was restored; going on from its older marks", stream=target.name, marks=dict(state.marks)
+        )
+        return open_generation(
+            spark,
+            target,
+            topic,
+            state,
+            marks=state.marks,
+            done=state.done,
+            ceiling=state.ceiling,
+            reason="restored",
+        )
+    return state
+
+
+def _within_kafka(
+    spark: SparkSession, admin: KafkaAdmin, target: Target, topic: Topic, state: LedgerState
+) -> LedgerState:
+    """The marks must lie between the topic's first and end offsets, or records were lost."""
+    state = in_generation(state, topic.id)
+    ends = settled_ends(admin, topic, Marks({p: o for p, o in state.marks.items() if p in topic.partitions}))
+    beyond = {p: r for p, r in ends.behind(state.marks).items() if p in topic.partitions}
+    if beyond:
+        told = "; ".join(f"partition {p}: marks at {m}, topic ends at {e}" for p, (e, m) in beyond.items())
+        raise DataLoss(
+            f"the marks of {target.table} lie beyond the end of topic {topic.name}: {told}",
+            "the topic lost records (unclean leader election, or truncated); to land what comes from here on:"
+            " tidemark rewind --to latest",
+        )
+    earliest = admin.earliest(topic)
+    lost = {p: r for p, r in state.resume.behind(earliest).items() if p in topic.partitions}
+    if not lost:
+        return state
+    count = sum(first - at for at, first in lost.values())
+    told = "; ".join(f"partition {p}: offsets {at} to {first - 1}" for p, (at, first) in lost.items())
+    if target.stream.on_data_loss == "stop":
+        raise DataLoss(
+            f"retention took {count} records of topic {topic.name} that were not read yet: {told}",
+            "to record the loss and go on: on-data-loss: continue, or tidemark rewind --to earliest",
+        )
+    log.error("records lost to retention", stream=target.name, records=count, ranges=told)
+    marks, done = state.marks.highest(earliest), state.done.highest(earliest)
+    return open_generation(
+        spark,
+        target,
+        topic,
+        state,
+        marks=marks,
+        done=done,
+        ceiling=state.ceiling.highest(marks),
+        jumped=lost,
+        reason="data loss",
+    )
+
+
+def open_generation(
+    spark: SparkSession,
+    target: Target,
+    topic: Topic,
+    state: LedgerState,
+    *,
+    marks: Marks,
+    done: Marks,
+    ceiling: Marks,
+    reason: str,
+    kind: CommitKind = CommitKind.OPEN,
+    jumped: dict[int, tuple[int, int]] | None = None,
+) -> LedgerState:
+    """An empty own commit that sets the marks, fenced like any other."""
+    own = OwnCommit(
+        kind=kind,
+        stream=target.name,
+        topic_id=topic.id,
+        token=f"{target.run}/{reason.replace(' ', '-')}/{state.seq + 1}",
+        seq=state.seq + 1,
+        base=state.version,
+        marks=marks,
+        done=done,
+        ceiling=ceiling,
+        jumped=jumped or {},
+        reason=reason,
+    )
+    committed = append_nothing(spark, target.table, own, target.schema)
+    return replace(state_after(committed, replace(state, ceiling=ceiling)), restored=False)
+
+
+def _checkpoint_for(target: Target, topic: Topic, state: LedgerState) -> Start:
+    """The checkpoint that the newest own commit names, if it joins the marks; otherwise a fresh one."""
+    mode = target.stream.idempotency.mode.value
+    assert state.newest is not None
+    named = state.newest.checkpoint
+    if named.startswith(f"{mode}-"):
+        checkpoint = target.checkpoint(named)
+        position = checkpoint.position()
+        initial = checkpoint.initial()
+        if position is not None and initial is not None and position.end <= state.marks:
+            state = state.done_at_least(position.end)
+            return Start(topic, state, named, checkpoint, initial, fresh=False)
+        log.warning(
+            "checkpoint cannot be used; resuming from the table's marks",
+            stream=target.name,
+            checkpoint=checkpoint.path,
+            why="missing or damaged" if position is None else "ahead of the marks",
+        )
+    identifier = f"{mode}-{state.seq:010d}-{target.run[:8]}"
+    return Start(topic, state, identifier, target.checkpoint(identifier), state.resume, fresh=True)

@@ -1,0 +1,92 @@
+"""The tables of a stream: the decoded one, the raw landing one, or both; each keeps its own marks."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from tidemark.config.settings import Settings
+from tidemark.contract import records
+from tidemark.contract.errors import NonRetriableError
+from tidemark.pipeline.start import Target
+from tidemark.platform.session import on_databricks
+from tidemark.sink.dead_letter import HEADER_BUDGET, DeadLetterTopic
+from tidemark.source.clients import spark_options
+from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.transform import decode_plan
+
+_MAX_MESSAGE = "max.message.bytes"
+
+
+def targets_of(spark: SparkSession, settings: Settings, name: str, *, run: str) -> list[Target]:
+    """The stream's tables, checked and resolved. Raises ConfigError with all faults of its schema and rules."""
+    stream = settings.stream(name)
+    refs = settings.tables(name, scheme="s3" if on_databricks() else "s3a")
+    targets = []
+    if stream.destination is not None:
+        plan = decode_plan(stream, base_dir=settings.config_dir, spark=spark)
+        targets.append(
+            Target(
+                name,
+                stream,
+                refs["decoded"],
+                stream.destination,
+                plan.table_schema,
+                settings.checkpoint_root,
+                run,
+                plan,
+            )
+        )
+    if stream.landing is not None:
+        schema = spark.createDataFrame([], _envelope_schema()).schema
+        destination = stream.landing.destination
+        targets.append(
+            Target(
+                f"{name}.landing", stream, refs["landing"], destination, schema, settings.checkpoint_root, run
+            )
+        )
+    return targets
+
+
+def dead_letter_topic(
+    settings: Settings, target: Target, topic: Topic, admin: KafkaAdmin
+) -> DeadLetterTopic | None:
+    """The target's DLQ topic, created with the source's partition count if absent; None for landing only.
+
+    Raises NonRetriableError if an existing one takes only smaller records than the source: a dead letter
+    could not be published then.
+    """
+    if target.decode is None:
+        return None
+    options = target.stream.dead_letter
+    name = target.stream.dlq_topic
+    largest = int(admin.config(topic.name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, 1_048_588))
+    found = admin.find(name)
+    if found is None:
+        configs = {"cleanup.policy": "delete", _MAX_MESSAGE: str(largest + 4 * HEADER_BUDGET)}
+        if options.retention is not None:
+            configs["retention.ms"] = str(options.retention * 1000)
+        admin.create(name, partitions=len(topic.partitions), configs=configs)
+        found = admin.describe(name)
+    accepts = int(admin.config(name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, largest))
+    if accepts < largest + HEADER_BUDGET:
+        raise NonRetriableError(
+            f"DLQ topic {name} takes records of {accepts} bytes, but {topic.name} has up to {largest}, and error"
+            f" headers need {HEADER_BUDGET} more",
+            f"set max.message.bytes of {name} to {largest + HEADER_BUDGET} at least",
+        )
+    return DeadLetterTopic(
+        name=name,
+        partitions=len(found.partitions),
+        stream=target.name,
+        group=settings.kafka.consumer.group_id,
+        max_bytes=accepts,
+        client_options=spark_options(settings.kafka),
+        timeout_ms=round(options.publish_timeout * 1000),
+    )
+
+
+def _envelope_schema() -> T.StructType:
+    parsed = T._parse_datatype_string(records.ENVELOPE_DDL)
+    assert isinstance(parsed, T.StructType)
+    return parsed

@@ -1,0 +1,82 @@
+"""Small files in a folder that is local, a mounted volume, or on an object store."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+
+class Files(Protocol):
+    """Reads text and lists names; what is not there reads as None and lists as nothing."""
+
+    def read_text(self, path: str) -> str | None: ...
+
+    def names(self, folder: str) -> list[str]: ...
+
+    def delete(self, path: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """Paths of this machine, Databricks volumes among them."""
+
+    def read_text(self, path: str) -> str | None:
+        try:
+            return _local(path).read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return sorted(p.name for p in _local(folder).iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def delete(self, path: str) -> None:
+        shutil.rmtree(_local(path), ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class HadoopFiles:
+    """Anything Hadoop's file systems reach (`s3a://`), through the JVM; not over Spark Connect."""
+
+    def read_text(self, path: str) -> str | None:
+        jvm, file_system, target = self._at(path)
+        if not file_system.exists(target):
+            return None
+        stream = file_system.open(target)
+        try:
+            return str(jvm.org.apache.hadoop.io.IOUtils.readFullyToByteArray(stream).decode("utf-8"))
+        except (UnicodeDecodeError, AttributeError):
+            return None
+        finally:
+            stream.close()
+
+    def names(self, folder: str) -> list[str]:
+        _, file_system, target = self._at(folder)
+        if not file_system.exists(target):
+            return []
+        return sorted(status.getPath().getName() for status in file_system.listStatus(target))
+
+    def delete(self, path: str) -> None:
+        _, file_system, target = self._at(path)
+        file_system.delete(target, True)
+
+    def _at(self, path: str) -> tuple[Any, Any, Any]:
+        spark: Any = SparkSession.getActiveSession()
+        jvm = spark._jvm
+        target = jvm.org.apache.hadoop.fs.Path(path)
+        return jvm, target.getFileSystem(spark._jsc.hadoopConfiguration()), target
+
+
+def files_at(location: str) -> Files:
+    """The way to reach files under this location."""
+    return LocalFiles() if location.startswith(("/", "file:")) or "://" not in location else HadoopFiles()
+
+
+def _local(path: str) -> Path:
+    return Path(path.removeprefix("file://").removeprefix("file:"))

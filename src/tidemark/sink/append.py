@@ -1,0 +1,104 @@
+"""One own commit: a Delta append that is a compare-and-set on the ledger (DESIGN §2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from tidemark.config.destination import TableRef
+from tidemark.contract.errors import Fenced, RestartStream, RetriableError
+from tidemark.contract.own_commit import OwnCommit
+from tidemark.platform.commit_lock import commit_lock
+from tidemark.sink.ledger import LedgerState, commits_since, find_token, foreign_commit, restored_since
+from tidemark.sink.table_log import DeltaLog, LogEntry
+
+
+class Step(Protocol):
+    """A named point at which tests may inject a failure."""
+
+    def __call__(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The commit that this attempt made: its place in the log, and how many rows it added."""
+
+    version: int
+    rows: int
+    own: OwnCommit
+
+
+def append(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
+    """Append `rows` as the own commit `own`, if nobody committed to the ledger since `own.base`.
+
+    `rows` may be empty: the commit is made all the same. Delta skips a transaction version that is not
+    higher than the recorded one, in silence, and can answer a commit that it made with an error: so
+    what counts is whether this attempt's token is in the log.
+
+    Raises Fenced if another run committed instead; RestartStream after a RESTORE; RetriableError if a
+    commit of this run came between, or the write was skipped for no visible reason. Any other error of
+    the write is raised as it is when the token is not in the log.
+    """
+    spark = rows.sparkSession
+    with commit_lock(table):
+        writer = (
+            rows.write.format("delta")
+            .mode("append")
+            .option("txnAppId", f"tidemark:{own.stream}")
+            .option("txnVersion", str(own.seq))
+            .option("userMetadata", own.to_json())
+        )
+        try:
+            if table.path is not None:
+                writer.save(table.path)
+            else:
+                writer.saveAsTable(table.sql)
+        except Exception:
+            found = _written(spark, table, own)
+            if found is None:
+                raise
+            return found
+    found = _written(spark, table, own)
+    if found is None:
+        raise RetriableError(
+            f"the write of {own.token} to {table} was skipped: seq {own.seq} is taken already"
+        )
+    return found
+
+
+def append_nothing(spark: SparkSession, table: TableRef, own: OwnCommit, schema: T.StructType) -> Committed:
+    """An empty own commit: opens a generation, keeps marks alive, or moves them."""
+    return append(spark.createDataFrame([], schema), table, own)
+
+
+def state_after(committed: Committed, before: LedgerState) -> LedgerState:
+    """The ledger's state right after a commit, without reading the log again."""
+    own = committed.own
+    return LedgerState(
+        version=committed.version,
+        newest=own,
+        newest_version=committed.version,
+        marks=own.marks,
+        done=own.done,
+        ceiling=before.ceiling.highest(own.ceiling).highest(own.marks),
+    )
+
+
+def _written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
+    page = commits_since(DeltaLog(spark, table), own.base)
+    entry: LogEntry | None = find_token(page, own.token)
+    if entry is None:
+        other = foreign_commit(page, own.run)
+        if other is not None:
+            raise Fenced(
+                f"another writer committed seq {other.seq} ({other.token}) to {table} since version {own.base};"
+                " nothing was written here",
+                "one writer per stream: stop the other one, then start this one again",
+            )
+        return None
+    if restored_since(page, own.base):
+        raise RestartStream(f"{table} was restored to an older version while the stream ran")
+    return Committed(entry.version, entry.rows_written, own)

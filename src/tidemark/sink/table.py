@@ -1,0 +1,180 @@
+"""The table a stream lands in: created when absent, checked when not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from tidemark.config.destination import TableRef
+from tidemark.config.stream import Destination
+from tidemark.contract import records
+from tidemark.contract.errors import LedgerError, SchemaConflict
+
+STATISTICS_COLUMNS = (records.PARTITION, records.OFFSET, records.TIMESTAMP)
+PROPERTIES = {
+    "delta.isolationLevel": "Serializable",
+    "delta.dataSkippingStatsColumns": ",".join(STATISTICS_COLUMNS),
+    "delta.checkpointInterval": "20",
+}
+_LOG_RETENTION = "delta.logRetentionDuration"
+_TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
+_SHORTEST_LOG_RETENTION_DAYS = 7
+_DAYS = {
+    "second": 1 / 86400,
+    "minute": 1 / 1440,
+    "hour": 1 / 24,
+    "day": 1.0,
+    "week": 7.0,
+    "month": 30.0,
+    "year": 365.0,
+}
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What DESCRIBE DETAIL says: identity, schema and properties."""
+
+    id: str
+    schema: T.StructType
+    partition_columns: tuple[str, ...]
+    properties: dict[str, str]
+
+
+def describe(spark: SparkSession, table: TableRef) -> TableFacts | None:
+    """The table's facts, or None where there is none. Raises LedgerError where something else is there."""
+    try:
+        row = (
+            spark.sql(f"DESCRIBE DETAIL {table.sql}")
+            .select("id", "partitionColumns", "properties", "format")
+            .first()
+        )
+        schema = spark.table(table.sql).schema
+    except AnalysisException as error:
+        if _is_absent(error):
+            _refuse_foreign_files(table)
+            return None
+        raise
+    if row is None or row["format"] != "delta":
+        raise LedgerError(f"{table} is not a Delta table", "choose another destination")
+    return TableFacts(row["id"], schema, tuple(row["partitionColumns"]), dict(row["properties"] or {}))
+
+
+def create(
+    spark: SparkSession, table: TableRef, schema: T.StructType, destination: Destination
+) -> TableFacts:
+    """Create the table with Tidemark's properties. Idempotent. Raises SchemaConflict for a bad partition column."""
+    missing = [c for c in destination.partition_columns if c not in schema.names]
+    if missing:
+        raise SchemaConflict(
+            f"partition column {', '.join(missing)} is not among the columns of {table}: {', '.join(schema.names)}",
+            "correct destination.partition-columns, or declare the column under cob or enrich",
+        )
+    builder = DeltaTable.createIfNotExists(spark)
+    builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
+    builder = builder.addColumns(schema).partitionedBy(*destination.partition_columns)
+    for name, value in {**PROPERTIES, **destination.properties}.items():
+        builder = builder.property(name, value)
+    builder.execute()
+    facts = describe(spark, table)
+    if facts is None:
+        raise LedgerError(f"{table} was created, but is not there")
+    return facts
+
+
+def check_properties(table: TableRef, facts: TableFacts) -> None:
+    """Refuse properties under which the ledger would be forgotten while it is needed."""
+    if _TRANSACTION_RETENTION in facts.properties:
+        raise LedgerError(
+            f"{table} has {_TRANSACTION_RETENTION} = {facts.properties[_TRANSACTION_RETENTION]}:"
+            " once a transaction expires, an old writer would not be fenced any more",
+            f"ALTER TABLE {table.sql} UNSET TBLPROPERTIES ('{_TRANSACTION_RETENTION}')",
+        )
+    retention = facts.properties.get(_LOG_RETENTION)
+    if retention is not None and _in_days(retention) < _SHORTEST_LOG_RETENTION_DAYS:
+        raise LedgerError(
+            f"{table} keeps its log for {retention} only: after an outage longer than that the marks are gone",
+            f"set {_LOG_RETENTION} to at least 'interval {_SHORTEST_LOG_RETENTION_DAYS} days'",
+        )
+
+
+def check_schema(
+    spark: SparkSession, table: TableRef, facts: TableFacts, wanted: T.StructType, *, evolve: bool
+) -> None:
+    """Compare the table's columns with the stream's; with `evolve` add those that are new and nullable.
+
+    Raises SchemaConflict with the exact difference for anything else.
+    """
+    there = {f.name.lower(): f for f in facts.schema.fields}
+    new = [f for f in wanted.fields if f.name.lower() not in there]
+    changed = [
+        f"{f.name}: {there[f.name.lower()].dataType.simpleString()} in the table, {f.dataType.simpleString()} in the stream"
+        for f in wanted.fields
+        if f.name.lower() in there and not _same_type(there[f.name.lower()].dataType, f.dataType)
+    ]
+    required = {f.name.lower() for f in facts.schema.fields if not f.nullable}
+    changed += [
+        f"{name}: NOT NULL in the table, not in the stream"
+        for name in sorted(required - {f.name.lower() for f in wanted.fields})
+    ]
+    if new and not evolve:
+        changed += [f"{f.name} {f.dataType.simpleString()}: in the stream only" for f in new]
+    if changed:
+        raise SchemaConflict(
+            f"{table} and the stream differ:\n" + "\n".join(f"- {line}" for line in changed),
+            "with schema-evolution: add-columns new nullable columns are added; anything else needs a new table"
+            " or a migration of this one",
+        )
+    if new:
+        columns = ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in new)
+        spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({columns})")
+
+
+def _same_type(one: T.DataType, other: T.DataType) -> bool:
+    return one.simpleString().lower() == other.simpleString().lower()
+
+
+def _in_days(interval: str) -> float:
+    words = interval.lower().replace("interval", "").split()
+    try:
+        return sum(
+            float(n) * _DAYS[unit.rstrip("s")] for n, unit in zip(words[::2], words[1::2], strict=True)
+        )
+    except (ValueError, KeyError):
+        return 0.0
+
+
+def _is_absent(error: AnalysisException) -> bool:
+    condition = error.getCondition() or ""
+    text = str(error)
+    return any(
+        name in condition or name in text
+        for name in (
+            "TABLE_OR_VIEW_NOT_FOUND",
+            "DELTA_MISSING_DELTA_TABLE",
+            "DELTA_PATH_DOES_NOT_EXIST",
+            "DELTA_TABLE_NOT_FOUND",
+            "PATH_NOT_FOUND",
+            "DELTA_MISSING_TRANSACTION_LOG",
+            "NOT_A_DELTA_TABLE",
+            "is not a Delta table",
+            "doesn't exist",
+        )
+    )
+
+
+def _refuse_foreign_files(table: TableRef) -> None:
+    if not table.is_local or table.path is None:
+        return
+    from pathlib import Path
+
+    folder = Path(table.path.removeprefix("file://").removeprefix("file:"))
+    if folder.is_file():
+        raise LedgerError(f"{folder} is a file, not the folder of a table", "choose another destination")
+    if folder.is_dir() and any(not p.name.startswith(("_", ".")) for p in folder.iterdir()):
+        raise LedgerError(
+            f"{folder} holds files, but no Delta table", "choose an empty folder, or convert what is there"
+        )

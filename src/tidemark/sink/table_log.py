@@ -1,0 +1,86 @@
+"""A Delta table's log as Tidemark reads it: newest first, through the public history only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidemark.config.destination import TableRef
+from tidemark.contract.own_commit import OwnCommit
+
+OWN_OPERATIONS = frozenset({"WRITE", "MERGE"})
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One commit of the table. `own` only where we wrote it: WRITE or MERGE with our entry in it.
+
+    A RESTORE run in a session that still carried our `userMetadata` is not own (ledger, hole 3).
+    """
+
+    version: int
+    operation: str
+    timestamp: datetime | None = None
+    parameters: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, str] = field(default_factory=dict)
+    own: OwnCommit | None = None
+
+    @property
+    def rows_written(self) -> int:
+        """Rows that this commit added. MERGE counts only inserts, as ours only inserts."""
+        for name in ("numTargetRowsInserted", "numOutputRows"):
+            if name in self.metrics:
+                return int(self.metrics[name])
+        return 0
+
+
+@dataclass(frozen=True)
+class LogPage:
+    """The newest entries of a log, newest first; `complete` when it goes back to the log's beginning."""
+
+    entries: Sequence[LogEntry]
+    complete: bool
+
+    @property
+    def version(self) -> int:
+        return self.entries[0].version
+
+
+ReadLog = Callable[[int], LogPage]
+"""Reads the newest `limit` entries. What `ledger` needs of a table, and all it needs."""
+
+
+@dataclass(frozen=True)
+class DeltaLog:
+    """Reads `DESCRIBE HISTORY` through Spark, classic or Connect."""
+
+    spark: SparkSession
+    table: TableRef
+
+    def __call__(self, limit: int) -> LogPage:
+        rows = (
+            self.spark.sql(f"DESCRIBE HISTORY {self.table.sql} LIMIT {int(limit)}")
+            .select(
+                "version", "timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata"
+            )
+            .collect()
+        )
+        entries = sorted((_entry(row.asDict()) for row in rows), key=lambda entry: -entry.version)
+        return LogPage(entries, complete=len(entries) < limit)
+
+
+def _entry(row: dict[str, Any]) -> LogEntry:
+    operation = row["operation"] or ""
+    own = OwnCommit.from_json(row["userMetadata"]) if operation in OWN_OPERATIONS else None
+    return LogEntry(
+        version=row["version"],
+        operation=operation,
+        timestamp=row["timestamp"],
+        parameters=dict(row["operationParameters"] or {}),
+        metrics=dict(row["operationMetrics"] or {}),
+        own=own,
+    )

@@ -1,0 +1,76 @@
+"""What Spark's checkpoint of a streaming query says about offsets, read from its own files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from tidemark.contract.errors import LedgerError
+from tidemark.contract.marks import Marks
+from tidemark.platform.files import Files
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a checkpoint stands: `end` of its newest committed batch; a fresh one has none (-1)."""
+
+    batch_id: int
+    end: Marks
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A query's checkpoint folder. Read only: Spark alone writes there."""
+
+    files: Files
+    path: str
+    topic: str
+
+    def planned(self, batch_id: int) -> Marks:
+        """The exclusive end offsets of a batch, which Spark writes down before it runs the batch.
+
+        Raises LedgerError if they cannot be read: nothing is written then.
+        """
+        text = self.files.read_text(f"{self.path}/offsets/{batch_id}")
+        if text is None:
+            raise LedgerError(f"checkpoint {self.path} has no offsets of batch {batch_id}")
+        return _last_json_line(text, self.topic, f"{self.path}/offsets/{batch_id}")
+
+    def position(self) -> Position | None:
+        """Where the checkpoint stands, or None if Spark could not start from it.
+
+        Unusable: no metadata, an empty or damaged file, a committed batch without offsets, or more than
+        one batch planned beyond the newest committed one.
+        """
+        committed = self._numbers("commits")
+        planned = self._numbers("offsets")
+        if not self.files.read_text(f"{self.path}/metadata") or not planned:
+            return None
+        newest = max(committed, default=-1)
+        if (newest >= 0 and newest not in planned) or max(planned) not in (newest, newest + 1):
+            return None
+        if newest >= 0 and not (self.files.read_text(f"{self.path}/commits/{newest}") or "").startswith("v"):
+            return None
+        try:
+            self.planned(max(planned))
+            end = self.planned(newest) if newest >= 0 else Marks()
+        except LedgerError:
+            return None
+        return Position(newest, end)
+
+    def initial(self) -> Marks | None:
+        """Offsets that the query's first batch started at."""
+        text = self.files.read_text(f"{self.path}/sources/0/0")
+        return _last_json_line(text, self.topic, f"{self.path}/sources/0/0") if text else None
+
+    def _numbers(self, folder: str) -> list[int]:
+        return sorted(int(n) for n in self.files.names(f"{self.path}/{folder}") if n.isdigit())
+
+
+def _last_json_line(text: str, topic: str, place: str) -> Marks:
+    try:
+        line = next(line for line in reversed(text.strip("\x00\n ").splitlines()) if "{" in line)
+        offsets = json.loads(line[line.index("{") :])[topic]
+        return Marks({int(p): int(o) for p, o in offsets.items()})
+    except (StopIteration, ValueError, KeyError, AttributeError) as error:
+        raise LedgerError(f"{place} is damaged, or another topic's: {error}") from error

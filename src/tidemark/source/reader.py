@@ -1,0 +1,100 @@
+"""Kafka records as DataFrames of `ENVELOPE_COLUMNS`: an endless stream, or one range of offsets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.config.kafka import KafkaSettings
+from tidemark.config.stream import Processing
+from tidemark.contract import records
+from tidemark.contract.marks import Marks
+from tidemark.source.clients import spark_options
+from tidemark.source.topics import Topic
+
+EARLIEST = -2
+_LOG_APPEND_TIME = 1
+
+
+def read_stream(
+    spark: SparkSession,
+    kafka: KafkaSettings,
+    topic: Topic,
+    *,
+    start: Marks,
+    processing: Processing,
+    bounded: bool,
+) -> DataFrame:
+    """The topic from `start` on, every partition named; one that `start` leaves out starts at earliest.
+
+    `bounded` (availableNow) sets no minimum, or the tail of the topic would stay unread.
+    """
+    options = {
+        **_read_options(kafka),
+        "subscribe": topic.name,
+        "startingOffsets": _offsets_json(topic, start),
+        "maxOffsetsPerTrigger": str(processing.max_batch_size),
+    }
+    if not bounded:
+        options["minOffsetsPerTrigger"] = str(processing.batch_size)
+        options["maxTriggerDelay"] = f"{max(1, round(processing.flush_interval * 1000))}ms"
+    if processing.min_partitions is not None:
+        options["minPartitions"] = str(processing.min_partitions)
+    return _envelopes(spark.readStream.format("kafka").options(**options).load(), topic)
+
+
+def read_range(
+    spark: SparkSession, kafka: KafkaSettings, topic: Topic, *, start: Marks, end: Marks
+) -> DataFrame:
+    """The records of [start, end) of each partition that `end` names."""
+    options = {
+        **_read_options(kafka),
+        "assign": json.dumps({topic.name: list(end)}),
+        "startingOffsets": _offsets_json(topic, start, partitions=end),
+        "endingOffsets": _offsets_json(topic, end, partitions=end),
+    }
+    return _envelopes(spark.read.format("kafka").options(**options).load(), topic)
+
+
+def _read_options(kafka: KafkaSettings) -> dict[str, str]:
+    # Spark's own failOnDataLoss=false would skip what retention took without a word.
+    return {
+        **spark_options(kafka),
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+        "kafka.isolation.level": kafka.consumer.isolation_level,
+        "kafka.fetch.max.wait.ms": str(kafka.consumer.fetch_max_wait_ms),
+        "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
+        "kafka.receive.buffer.bytes": str(1024 * 1024),
+        "kafka.max.poll.records": "10000",
+    }
+
+
+def _offsets_json(topic: Topic, marks: Marks, partitions: Mapping[int, int] | None = None) -> str:
+    named = partitions if partitions is not None else dict.fromkeys(topic.partitions)
+    return json.dumps({topic.name: {str(p): marks[p] if p in marks else EARLIEST for p in named}})
+
+
+def _envelopes(kafka_rows: DataFrame, topic: Topic) -> DataFrame:
+    headers = F.transform(
+        F.col("headers"), lambda h: F.struct(h["key"].alias("name"), h["value"].alias("value"))
+    )
+    # A producer may leave the timestamp out; the client shows that as -1.
+    has_timestamp = F.col("timestamp") >= F.timestamp_millis(F.lit(0))
+    append_time = F.col("timestampType") == _LOG_APPEND_TIME
+    return kafka_rows.select(
+        F.col("topic").alias(records.TOPIC),
+        F.lit(topic.id).alias(records.TOPIC_ID),
+        F.col("partition").alias(records.PARTITION),
+        F.col("offset").alias(records.OFFSET),
+        F.when(has_timestamp, F.col("timestamp")).alias(records.TIMESTAMP),
+        F.when(append_time, F.lit("log_append_time"))
+        .otherwise(F.lit("create_time"))
+        .alias(records.TIMESTAMP_TYPE),
+        F.col("key").alias(records.KEY),
+        F.col("value").alias(records.PAYLOAD),
+        headers.alias(records.HEADERS),
+    )

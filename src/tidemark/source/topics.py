@@ -1,0 +1,157 @@
+"""A topic as the broker describes it: its id, its partitions and how far they reach."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.cimpl import NewTopic
+
+from tidemark.config.kafka import KafkaSettings
+from tidemark.contract.errors import NonRetriableError, RetriableError
+from tidemark.contract.marks import Marks
+from tidemark.source.clients import admin_options
+
+TIMEOUT_S = 30.0
+_ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+_REFUSED = (
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """`id` is Kafka's own topic ID: another one under the same name is another source."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KafkaAdmin:
+    """Asks the broker about topics. The client itself is the process's, so that this stays picklable.
+
+    Raises RetriableError where the broker does not answer within `timeout` seconds, and
+    NonRetriableError where it refuses, with what was refused.
+    """
+
+    kafka: KafkaSettings
+    timeout: float = TIMEOUT_S
+
+    def client(self) -> AdminClient:
+        return _client(tuple(sorted(admin_options(self.kafka).items())))
+
+    def find(self, name: str) -> Topic | None:
+        try:
+            future = self.client().describe_topics(TopicCollection([name]), request_timeout=self.timeout)[
+                name
+            ]
+            found = future.result(self.timeout + 5)
+        except KafkaException as error:
+            if error.args[0].code() in _ABSENT:
+                return None
+            raise self.failure(error, f"topic {name}") from error
+        except TimeoutError as error:
+            raise self.failure(error, f"topic {name}") from error
+        return Topic(name, str(found.topic_id), tuple(sorted(p.id for p in found.partitions)))
+
+    def describe(self, name: str) -> Topic:
+        found = self.find(name)
+        if found is None:
+            raise NonRetriableError(
+                f"there is no topic {name} on {self.kafka.bootstrap_servers}",
+                "create it, or correct kafka-topic in the configuration",
+            )
+        return found
+
+    def earliest(self, topic: Topic) -> Marks:
+        return self._offsets(topic, OffsetSpec.earliest())
+
+    def ends(self, topic: Topic) -> Marks:
+        """End offsets, exclusive; under `read_committed` those of the last stable offset."""
+        return self._offsets(topic, OffsetSpec.latest())
+
+    def at_time(self, topic: Topic, timestamp_ms: int) -> Marks:
+        """The first offsets whose records are not older; the ends where all are older."""
+        found = self._offsets(topic, OffsetSpec.for_timestamp(timestamp_ms))
+        ends = self.ends(topic)
+        return Marks({p: o if o >= 0 else ends.at(p) for p, o in found.items()})
+
+    def _offsets(self, topic: Topic, spec: OffsetSpec) -> Marks:
+        asked = {TopicPartition(topic.name, p): spec for p in topic.partitions}
+        try:
+            futures = self.client().list_offsets(asked, request_timeout=self.timeout)
+            return Marks({tp.partition: f.result(self.timeout + 5).offset for tp, f in futures.items()})
+        except (KafkaException, TimeoutError) as error:
+            raise self.failure(error, f"offsets of topic {topic.name}") from error
+
+    def create(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> None:
+        new = NewTopic(name, partitions, config=dict(configs))
+        try:
+            self.client().create_topics([new], request_timeout=self.timeout)[name].result(self.timeout + 5)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return
+            raise self.failure(error, f"creating topic {name}") from error
+
+    def config(self, name: str, keys: Iterable[str]) -> dict[str, str]:
+        from confluent_kafka.admin import ConfigResource
+
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        try:
+            found: Mapping[str, Any] = (
+                self.client().describe_configs([resource], request_timeout=self.timeout)[resource].result()
+            )
+        except KafkaException as error:
+            raise self.failure(error, f"configuration of topic {name}") from error
+        return {key: found[key].value for key in keys if key in found}
+
+    def failure(self, error: BaseException, what: str) -> RetriableError | NonRetriableError:
+        servers = self.kafka.bootstrap_servers
+        if isinstance(error, KafkaException):
+            detail: KafkaError = error.args[0]
+            if detail.code() in _REFUSED:
+                return NonRetriableError(
+                    f"Kafka refused {what}: {detail.str()}",
+                    "grant it to this user (docs/security.md), or correct kafka.security",
+                )
+            return RetriableError(f"Kafka at {servers} did not answer about {what}: {detail.str()}")
+        return RetriableError(
+            f"Kafka at {servers} did not answer about {what} in time",
+            "is the address right, and the broker running? For a local one: tidemark broker start",
+        )
+
+
+@lru_cache(maxsize=16)
+def _client(options: tuple[tuple[str, str | int | bool], ...]) -> AdminClient:
+    return AdminClient(dict(options))
+
+
+def settled_ends(
+    admin: KafkaAdmin,
+    topic: Topic,
+    at_least: Marks,
+    *,
+    patience: float = 5.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Marks:
+    """End offsets, asked again while they are below `at_least`: a change of leader can move an end back
+    for a moment, and such a dip is no new topic.
+    """
+    ends = admin.ends(topic)
+    waited = 0.0
+    while not ends >= at_least and waited < patience:
+        sleep(0.5)
+        waited += 0.5
+        ends = admin.ends(topic)
+    return ends

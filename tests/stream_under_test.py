@@ -1,0 +1,158 @@
+"""A stream under test: a topic on the shared broker, a table, and runs of the real ingest over them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.config.destination import TableRef
+from tidemark.config.load import parse_settings
+from tidemark.config.settings import Settings
+from tidemark.contract import records
+from tidemark.contract.own_commit import OwnCommit
+from tidemark.dev.broker import EmbeddedBroker
+from tidemark.dev.producers import SampleRecord, produce
+from tidemark.pipeline.batch import BatchReport
+from tidemark.pipeline.ingest import Ingest, StreamOutcome
+from tidemark.sink.ledger import LedgerState, read_state
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.reader import read_range
+from tidemark.source.topics import KafkaAdmin
+
+NAME = "events"
+DDL = "id INT NOT NULL, name STRING"
+
+
+def good(number: int) -> bytes:
+    return json.dumps({"id": number, "name": f"n{number}"}).encode()
+
+
+BAD = b'{"id": "not a number"}'
+
+
+@dataclass
+class StreamUnderTest:
+    """One topic, one table; each `run` is a fresh application over them that ends when all is read."""
+
+    spark: SparkSession
+    broker: EmbeddedBroker
+    topic: str
+    folder: Path
+    options: dict[str, Any] = field(default_factory=dict)
+    consumer: dict[str, Any] = field(default_factory=dict)
+    reports: list[BatchReport] = field(default_factory=list)
+
+    def settings(self, **stream: Any) -> Settings:
+        topics = {
+            NAME: {
+                "kafka-topic": self.topic,
+                "supported-formats": ["JSON"],
+                "schema": {"ddl": DDL},
+                "destination": {"bucket": str(self.folder), "path": "lake/events"},
+                **self.options,
+                **stream,
+            }
+        }
+        consumer = {"group-id": f"group-{self.topic}", **self.consumer}
+        text: Mapping[str, Any] = {
+            "kafka": {"bootstrap-servers": self.broker.bootstrap, "consumer": consumer},
+            "connector": {"topics": topics},
+            "checkpoint-root": str(self.folder / "checkpoints"),
+            "state-dir": str(self.folder / "state"),
+        }
+        return parse_settings(json.dumps(text), root=self.folder)
+
+    def ingest(self, **stream: Any) -> Ingest:
+        return Ingest(
+            self.spark,
+            self.settings(**stream),
+            available_now=True,
+            on_report=self.reports.append,
+            retry_sleep=lambda _: None,
+        )
+
+    def run(self, **stream: Any) -> StreamOutcome:
+        self.reports.clear()
+        return self.ingest(**stream).run()[0]
+
+    def land(self, **stream: Any) -> None:
+        """Run, and raise what stopped the stream."""
+        outcome = self.run(**stream)
+        if outcome.error is not None:
+            raise outcome.error
+
+    def produce(self, *values: bytes | None | SampleRecord) -> None:
+        produce(self.broker.bootstrap, self.topic, values)
+
+    @property
+    def table(self) -> TableRef:
+        return TableRef(path=str(self.folder / "lake/events"))
+
+    @property
+    def rows(self) -> DataFrame:
+        return self.spark.read.format("delta").load(str(self.table.path))
+
+    def ids(self) -> list[int]:
+        return sorted(r["id"] for r in self.rows.select("id").collect())
+
+    def state(self) -> LedgerState:
+        return read_state(DeltaLog(self.spark, self.table))
+
+    def own_commits(self) -> list[OwnCommit]:
+        """Oldest first."""
+        entries = DeltaLog(self.spark, self.table)(1000).entries
+        return [e.own for e in reversed(entries) if e.own is not None]
+
+    def dead_letters(self) -> list[dict[str, Any]]:
+        """What is on the DLQ topic: value, key, partition and our headers, in order of their coordinates."""
+        admin = KafkaAdmin(self.settings().kafka)
+        topic = admin.find(f"{self.topic}-dlq")
+        if topic is None:
+            return []
+        letters = read_range(
+            self.spark, admin.kafka, topic, start=admin.earliest(topic), end=admin.ends(topic)
+        ).collect()
+        found = []
+        for letter in letters:
+            headers = [(h["name"], h["value"]) for h in letter[records.HEADERS]]
+            ours = {n.removeprefix("__dlq.errors."): v for n, v in headers if n.startswith("__dlq.errors.")}
+            found.append(
+                {
+                    "value": None if letter[records.PAYLOAD] is None else bytes(letter[records.PAYLOAD]),
+                    "key": None if letter[records.KEY] is None else bytes(letter[records.KEY]),
+                    "partition": letter[records.PARTITION],
+                    "headers": headers,
+                    **{
+                        name: None if value is None else bytes(value).decode() for name, value in ours.items()
+                    },
+                }
+            )
+        return sorted(found, key=lambda x: (int(x["partition"]), int(x["offset"])))
+
+    def landed(self) -> list[tuple[str, int, int]]:
+        return sorted(tuple(r) for r in self.rows.select(*records.COORDINATES).collect())
+
+    def accounted(self) -> set[tuple[int, int]]:
+        """{coordinates in the table} ∪ {coordinates in the DLQ topic} of the current topic."""
+        landed = [(p, o) for _, p, o in self.landed()]
+        assert len(landed) == len(set(landed)), "a record landed twice"
+        # The header says the source partition; the record's own may be another one.
+        return set(landed) | {(int(x["partition"]), int(x["offset"])) for x in self.dead_letters()}
+
+
+@pytest.fixture
+def stream(
+    spark: SparkSession, broker: EmbeddedBroker, topic: Callable[..., str], tmp_path: Path
+) -> Callable[..., StreamUnderTest]:
+    """Makes a stream over a new topic: `stream(partitions=2)`."""
+
+    def make(partitions: int = 1, **options: Any) -> StreamUnderTest:
+        return StreamUnderTest(spark, broker, topic(partitions=partitions), tmp_path, options)
+
+    return make
