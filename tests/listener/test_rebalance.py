@@ -343,3 +343,44 @@ def test_a_hanging_batch_is_left_uncommitted_when_the_shutdown_times_out(scene: 
     running.stop()
     forever.set()
     assert one.committed() == {}
+
+
+def test_the_member_stays_in_the_group_when_a_backoff_is_longer_than_the_poll_interval(scene: Scenes) -> None:
+    one = scene()
+    one.fill([2])
+    revoked: list[object] = []
+    tries = 0
+
+    def handler(batch: Batch) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise ValueError("no")
+
+    one.listen(
+        handler,
+        max_poll_interval=6,
+        dlq_timeout=5,
+        batch_size=2,
+        batch_interval=1,
+        backoff=lambda n: 7.5,
+        on_revoked=revoked.append,
+    )
+    one.wait_committed({0: 2})
+    assert one.executions == [[(0, 0), (0, 1)], [(0, 0), (0, 1)]]
+    assert revoked == []
+
+
+def test_no_attempt_is_made_after_a_stop_when_a_backoff_is_long(scene: Scenes) -> None:
+    one = scene()
+    one.fill([1])
+
+    def handler(batch: Batch) -> None:
+        raise ValueError("no")
+
+    running = one.listen(handler, backoff=lambda n: 600.0)
+    one.wait(lambda: running.listener.totals.failed == 1)
+    before = time.monotonic()
+    running.stop()
+    assert time.monotonic() - before < 5
+    assert one.committed() == {}

@@ -7,7 +7,10 @@ import threading
 import pytest
 from sqlalchemy import inspect, select, text
 
-from tidemark.contract.errors import ConfigError
+from tidemark.config.reports import Reports
+from tidemark.contract.errors import ConfigError, RetriableError
+from tidemark.dev.kafka_server import free_ports
+from tidemark.reports.assembly import open_store
 from tidemark.reports.database import open_engine
 from tidemark.reports.request import ReportRequest, Status
 from tidemark.reports.store import StatusStore
@@ -92,3 +95,11 @@ def test_a_wrong_url_is_refused_without_its_password_when_it_is_no_known_databas
     with pytest.raises(ConfigError) as refused:
         open_engine(url)
     assert "secret" not in str(refused.value)
+
+
+def test_a_database_that_cannot_be_reached_is_said_so_without_its_password() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(RetriableError) as failed:
+        open_store(Reports(database=f"postgresql://user:secret@127.0.0.1:{port}/reports"))
+    assert "cannot be reached" in str(failed.value)
+    assert "secret" not in str(failed.value)

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Producer
 from tidemark.config.reports import Reports
 from tidemark.contract.errors import NonRetriableError, RetriableError, UsageError
 from tidemark.listener.failure import Scope
+from tidemark.listener.judging import backoff_of
 from tidemark.reports.gate import Claim, Gate, Refused
 from tidemark.reports.publisher import GENERATION, NotPublished
 from tidemark.reports.request import ReportRequest, Status
@@ -197,6 +198,14 @@ def test_one_of_many_gets_the_claim_when_all_ask_at_once(workflow: Workflows) ->
         thread.join()
     assert sum(isinstance(outcome, Claim) for outcome in won) == 1
     assert won.count(Refused.BUSY) == 7
+
+
+def test_a_transient_failure_is_retried_after_1_2_and_4_seconds() -> None:
+    backoff = backoff_of(Reports().retry)
+    for attempt, expected in ((1, 1.0), (2, 2.0), (3, 4.0)):
+        waits = [backoff(attempt) for _ in range(200)]
+        assert 0.75 * expected <= min(waits) <= max(waits) <= 1.25 * expected
+        assert len(set(waits)) > 1
 
 
 def test_the_event_is_dead_lettered_and_the_row_failed_when_retries_are_exhausted(

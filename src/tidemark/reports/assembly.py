@@ -8,8 +8,10 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from sqlalchemy.exc import OperationalError
+
 from tidemark.config.reports import Reports
-from tidemark.contract.errors import ConfigError
+from tidemark.contract.errors import ConfigError, RetriableError
 from tidemark.listener.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import InProcessExecutor
 from tidemark.listener.listener import AtLeastOnceListener, Totals
@@ -30,9 +32,15 @@ if TYPE_CHECKING:
 
 
 def open_store(settings: Reports) -> StatusStore:
-    """The status database, brought to the newest schema."""
+    """The status database, brought to the newest schema. Raises `RetriableError` if it cannot be reached."""
     engine = open_engine(settings.database)
-    migrate(engine)
+    try:
+        migrate(engine)
+    except OperationalError as error:
+        engine.dispose()
+        raise RetriableError(
+            f"the status database cannot be reached: {error.orig}", hint="check `reports.database`"
+        ) from None
     return StatusStore(engine)
 
 

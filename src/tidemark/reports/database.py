@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -31,6 +32,8 @@ def open_engine(url: str) -> Engine:
         ) from error
     kind = parsed.get_backend_name()
     if kind == "sqlite":
+        if parsed.database and parsed.database != ":memory:":
+            Path(parsed.database).absolute().parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(parsed, connect_args={"timeout": 30})
         _prepare_sqlite(engine)
         return engine

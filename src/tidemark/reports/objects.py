@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -93,7 +93,8 @@ class Bucket:
         self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
 
 
-def open_objects(options: ArchiveOptions) -> ObjectStore:
+def open_objects(options: ArchiveOptions, *, credentials: Mapping[str, str] | None = None) -> ObjectStore:
+    """`credentials`: boto3's names; without them its usual chain."""
     scheme, separator, rest = options.location.partition("://")
     if not separator:
         return Folder(Path(options.location))
@@ -114,6 +115,7 @@ def open_objects(options: ArchiveOptions) -> ObjectStore:
         "s3",
         endpoint_url=options.endpoint,
         region_name=options.region,
+        **(credentials or {}),
         config=Config(
             retries={"mode": "standard", "total_max_attempts": 1}, connect_timeout=10, read_timeout=30
         ),

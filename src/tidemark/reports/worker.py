@@ -12,6 +12,7 @@ from tidemark.contract.errors import NonRetriableError, RetriableError, Tidemark
 from tidemark.listener.batch import Batch, Record
 from tidemark.listener.dead_letter import PREFIX
 from tidemark.listener.failure import Failure, Scope
+from tidemark.listener.judging import class_name
 from tidemark.listener.settlement import GivenUp
 from tidemark.reports.archive import Archive, Report
 from tidemark.reports.gate import Claim, Gate, Refused
@@ -154,14 +155,14 @@ def judge(error: BaseException) -> Failure:
     final = isinstance(error, BadEvent | UsageError | NonRetriableError)
     deferred = database or isinstance(error, ArchiveClosed)
     return Failure(
-        exception_class=f"{type(error).__module__}.{type(error).__qualname__}",
+        exception_class=class_name(error),
         # A database error's text may hold the statement's parameters.
         message=f"the status database failed: {type(error).__name__}" if database else _text(error),
         scope=Scope.DEPENDENCY if deferred or isinstance(error, RetriableError | OSError) else Scope.RECORD,
         retriable=not final,
         deferred=deferred,
         retry_after=error.retry_after if isinstance(error, RetriableError) else None,
-        cause_class=None if cause is None else f"{type(cause).__module__}.{type(cause).__qualname__}",
+        cause_class=None if cause is None else class_name(cause),
         condition=error.condition if isinstance(error, TidemarkError) else None,
         category="REQUEST" if final else "DEPENDENCY" if deferred else "UNCLASSIFIED",
     )

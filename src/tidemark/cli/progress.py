@@ -1,0 +1,75 @@
+"""One line that is kept up to date for a person; JSON lines for a program."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from types import TracebackType
+from typing import Self
+
+import typer
+from rich.console import Console
+from rich.status import Status as Spinner
+
+from tidemark.listener.listener import Totals
+
+
+class Progress:
+    """`show` is called with the running totals; on a terminal it is one line, else nothing until the end."""
+
+    def __init__(self, name: str, *, as_json: bool, every: float = 1.0) -> None:
+        self._name = name
+        self._as_json = as_json
+        self._every = every
+        self._console = Console(stderr=True)
+        self._spinner = Spinner(f"{name}: waiting", console=self._console)
+        self._totals = Totals()
+        self._shown_at = 0.0
+        self._moved_at = time.monotonic()
+        self._over = threading.Event()
+
+    def __enter__(self) -> Self:
+        if not self._as_json and self._console.is_terminal:
+            self._spinner.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._spinner.stop()
+        if self._as_json:
+            typer.echo(json.dumps({"name": self._name, **asdict(self._totals), "final": True}))
+        else:
+            self._console.print(self._line())
+
+    def show(self, totals: Totals) -> None:
+        self._totals = totals
+        self._moved_at = time.monotonic()
+        if self._moved_at - self._shown_at < self._every:
+            return
+        self._shown_at = self._moved_at
+        if self._as_json:
+            typer.echo(json.dumps({"name": self._name, **asdict(totals)}))
+        else:
+            self._spinner.update(self._line())
+
+    def end_when_idle(self, seconds: float | None, stop: Callable[[], None]) -> None:
+        """Calls `stop` once nothing happened for so many seconds; never if None."""
+        if seconds is None:
+            return
+
+        def watch() -> None:
+            while not self._over.wait(0.2):
+                if time.monotonic() - self._moved_at >= seconds:
+                    stop()
+                    return
+
+        threading.Thread(target=watch, name="idle", daemon=True).start()
+
+    def _line(self) -> str:
+        t = self._totals
+        return f"{self._name}: {t.done} done, {t.failed} failed attempts, {t.dead_lettered} dead-lettered"

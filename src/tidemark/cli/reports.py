@@ -1,0 +1,213 @@
+"""`tidemark reports`: submit, work, status, retry, cancel."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tidemark.config.load import load_settings
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import UsageError
+from tidemark.listener.from_settings import connection_of
+from tidemark.reports.archive import Archive
+from tidemark.reports.assembly import open_service
+from tidemark.reports.from_settings import reports_of, s3_credentials
+from tidemark.reports.objects import open_objects
+from tidemark.reports.publisher import ensure_topics
+from tidemark.reports.request import Status
+from tidemark.reports.service import ReportService
+from tidemark.reports.store import StatusRow
+
+app = typer.Typer(no_args_is_help=True, help="Ask for reports over landed tables, and make them.")
+
+Config = Annotated[Path, typer.Option("--config", envvar="TIDEMARK_CONFIG", help="Configuration file.")]
+Target = Annotated[
+    str | None, typer.Option("--target", envvar="TIDEMARK_TARGET", help="Its overrides, e.g. prod.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one value, for a program.")]
+Show = Annotated[bool, typer.Option("--show", help="Print the archived report too.")]
+DEFAULT_CONFIG = Path("conf/tidemark.yml")
+ENDED = (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
+
+
+@app.command()
+def submit(
+    report_type: Annotated[
+        str, typer.Argument(help="PERFORMANCE, VOLUME, COMPLETENESS, or a type you added.")
+    ],
+    *,
+    parameters: Annotated[str, typer.Option("--parameters", "-p", help="A JSON object.")] = "{}",
+    requested_by: Annotated[
+        str | None, typer.Option("--requested-by", help="Who asks; your login by default.")
+    ] = None,
+    request_id: Annotated[
+        str | None, typer.Option("--request-id", help="Makes submitting repeatable.")
+    ] = None,
+    correlation_id: Annotated[str | None, typer.Option("--correlation-id")] = None,
+    create_topics: Annotated[
+        bool, typer.Option("--create-topics", help="Create the topics if missing.")
+    ] = False,
+    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for the report.")] = 0,
+    show: Show = False,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+    as_json: AsJson = False,
+) -> None:
+    """Store a request and publish it. Succeeds also when Kafka is down: it is published later."""
+    settings = load_settings(config, target=target)
+    if create_topics:
+        ensure_topics(connection_of(settings), reports_of(settings))
+    with _service(settings) as service:
+        row, _ = service.submit(
+            report_type,
+            requested_by=requested_by or getpass.getuser(),
+            parameters=parameters,
+            request_id=request_id,
+            correlation_id=correlation_id,
+        )
+        if wait:
+            row = _awaited(service, row, wait)
+        _print([row], settings, as_json=as_json, show=show)
+    if wait and row.status is not Status.COMPLETED:
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(
+    request_id: Annotated[str | None, typer.Argument(help="One request; the newest by default.")] = None,
+    *,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 20,
+    show: Show = False,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say where requests stand."""
+    settings = load_settings(config, target=target)
+    with _service(settings) as service:
+        rows = service.newest(limit) if request_id is None else [service.status(request_id)]
+        _print(rows, settings, as_json=as_json, show=show, many=request_id is None)
+
+
+@app.command()
+def retry(
+    request_id: str, *, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False
+) -> None:
+    """Run a FAILED request again, over the tables as they are now."""
+    settings = load_settings(config, target=target)
+    with _service(settings) as service:
+        _print([service.retry(request_id)], settings, as_json=as_json)
+
+
+@app.command()
+def cancel(
+    request_id: str, *, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False
+) -> None:
+    """Cancel a request that has not ended. A running one stops at its next heartbeat."""
+    settings = load_settings(config, target=target)
+    with _service(settings) as service:
+        _print([service.cancel(request_id)], settings, as_json=as_json)
+
+
+@app.command()
+def work(
+    *,
+    create_topics: Annotated[
+        bool, typer.Option("--create-topics", help="Create the topics if missing.")
+    ] = False,
+    until_idle: Annotated[
+        float | None,
+        typer.Option("--until-idle", min=0, help="End after this many seconds without a request."),
+    ] = None,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make reports until stopped, one at a time. Start more workers for more at once."""
+    from tidemark.cli.progress import Progress
+    from tidemark.reports.run import worker_of
+
+    settings = load_settings(config, target=target)
+    if create_topics:
+        ensure_topics(connection_of(settings), reports_of(settings))
+    with Progress("reports", as_json=as_json) as progress:
+        worker = worker_of(settings, on_progress=progress.show)
+        progress.end_when_idle(until_idle, worker.stop)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: worker.stop())
+        worker.run()
+
+
+@contextmanager
+def _service(settings: Settings) -> Iterator[ReportService]:
+    service = open_service(reports_of(settings), connection_of(settings))
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+def _awaited(service: ReportService, row: StatusRow, seconds: float) -> StatusRow:
+    deadline = time.monotonic() + seconds
+    while row.status not in ENDED and time.monotonic() < deadline:
+        time.sleep(0.2)
+        row = service.status(row.request.request_id)
+    return row
+
+
+def _print(
+    rows: list[StatusRow], settings: Settings, *, as_json: bool, show: bool = False, many: bool = False
+) -> None:
+    console = Console()
+    shown = [_with_report(row, settings) if show else row.public() for row in rows]
+    if as_json:
+        typer.echo(json.dumps(shown if many else shown[0], default=str, ensure_ascii=False))
+        return
+    table = Table("request", "type", "status", "attempts", "by", "archive", "error")
+    for row in rows:
+        table.add_row(
+            row.request.request_id,
+            row.request.report_type,
+            row.status.value,
+            str(row.attempts),
+            row.request.requested_by,
+            row.archive_ref or "",
+            row.error_message if row.status is Status.FAILED else "",
+        )
+    console.print(table)
+    for one in shown if show else []:
+        if one.get("report"):
+            _print_report(console, one["report"])
+
+
+def _with_report(row: StatusRow, settings: Settings) -> dict[str, Any]:
+    if row.archive_ref is None:
+        return row.public()
+    archive = Archive(open_objects(reports_of(settings).archive, credentials=s3_credentials(settings)))
+    archived = archive.read(row.archive_ref)
+    if archived is None:
+        raise UsageError(
+            f"the archive has no {row.archive_ref}", hint="is `reports.archive.location` the workers'?"
+        )
+    return {**row.public(), "report": {**archived.summary, "rows": archived.rows()}}
+
+
+def _print_report(console: Console, report: dict[str, Any]) -> None:
+    rows = report["rows"]
+    table = Table(*(rows[0] if rows else ["(no rows)"]), title=report["request"]["reportType"])
+    for one in rows[:50]:
+        table.add_row(*(str(value) for value in one.values()))
+    console.print(table)
+    if len(rows) > 50:
+        console.print(f"… and {len(rows) - 50} more rows")
+    console.print_json(data=report["summary"])

@@ -1,0 +1,54 @@
+"""The listener as the whole configuration describes it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tidemark.config.listener import Listener, Reset
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import ConfigError
+from tidemark.listener.executor import Handler
+from tidemark.source.clients import admin_options
+
+
+def listener_of(settings: Settings) -> Listener:
+    """The `listener` section; keys that it leaves out come from `kafka.consumer`.
+
+    Raises `ConfigError` if there is none.
+    """
+    section = settings.listener
+    if section is None:
+        raise ConfigError("the configuration has no section `listener`", hint="see docs/listener.md")
+    consumer = settings.kafka.consumer
+    defaults: dict[str, object] = {
+        "auto_offset_reset": Reset(consumer.auto_offset_reset),
+        "batch_size": consumer.max_poll_records,
+        "max_poll_interval": consumer.max_poll_interval_ms / 1000,
+        "session_timeout": consumer.session_timeout_ms / 1000,
+    }
+    missing = {name: value for name, value in defaults.items() if name not in section.model_fields_set}
+    return Listener.model_validate({**section.model_dump(exclude_unset=True), **missing})
+
+
+def connection_of(settings: Settings) -> dict[str, Any]:
+    """Where and how to reach Kafka, for consumers and producers alike. Holds secrets: never log it."""
+    return dict(admin_options(settings.kafka))
+
+
+def consumer_of(settings: Settings) -> dict[str, Any]:
+    return {**connection_of(settings), "isolation.level": settings.kafka.consumer.isolation_level}
+
+
+def handler_of(name: str) -> Handler:
+    """The callable that `package.module:function` names."""
+    module_name, _, attribute = name.partition(":")
+    try:
+        handler = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"the handler {name} cannot be imported: {error}", hint="write it as `package.module:function`"
+        ) from error
+    if not callable(handler):
+        raise ConfigError(f"the handler {name} is not callable", hint="it must be a function of one batch")
+    return handler  # type: ignore[no-any-return]  # what it is can only be told by calling it

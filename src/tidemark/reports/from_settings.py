@@ -1,0 +1,67 @@
+"""The report workflow as the whole configuration describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidemark.config.reports import ArchiveBreaker, Reports, ReportSource
+from tidemark.config.settings import Settings
+
+
+def reports_of(settings: Settings) -> Reports:
+    """The `reports` section with every place resolved. Without one, the defaults: SQLite and a local folder.
+
+    Every stream's decoded table is a source by the stream's name, unless `sources` says otherwise.
+    """
+    section = settings.reports or Reports()
+    consumer = settings.kafka.consumer
+    given = section.model_fields_set
+    changes: dict[str, Any] = {"sources": {**_streams(settings), **section.sources}}
+    if "database" not in given:
+        changes["database"] = f"sqlite:///{settings.state_dir / 'reports.db'}"
+    archive = section.archive
+    if "://" not in archive.location:
+        where = (
+            archive.location
+            if "location" in archive.model_fields_set
+            else str(settings.state_dir / "reports")
+        )
+        archive = archive.model_copy(update={"location": settings.location(where)})
+    changes["archive"] = archive.model_copy(
+        update={
+            "endpoint": archive.endpoint or settings.s3.endpoint,
+            "region": archive.region or settings.s3.region,
+        }
+    )
+    if "breaker" not in given:
+        changes["breaker"] = ArchiveBreaker(
+            failures=settings.breaker.failure_threshold,
+            open_for=settings.breaker.open_seconds,
+            successes=settings.breaker.success_threshold,
+        )
+    if "max_poll_interval" not in given:
+        changes["max_poll_interval"] = consumer.max_poll_interval_ms / 1000
+    if "session_timeout" not in given:
+        changes["session_timeout"] = consumer.session_timeout_ms / 1000
+    return section.model_copy(update=changes)
+
+
+def _streams(settings: Settings) -> Mapping[str, ReportSource]:
+    found = {}
+    for name in settings.streams:
+        decoded = settings.tables(name).get("decoded")
+        if decoded is not None:
+            found[name] = ReportSource(table=str(decoded))
+    return found
+
+
+def s3_credentials(settings: Settings) -> dict[str, str]:
+    """Keys of the configuration for the archive's client; empty where the usual chain finds them."""
+    s3 = settings.s3
+    secrets = {
+        "aws_access_key_id": s3.access_key_id,
+        "aws_secret_access_key": s3.secret_access_key,
+        "aws_session_token": s3.session_token,
+    }
+    return {name: secret.get_secret_value() for name, secret in secrets.items() if secret is not None}
