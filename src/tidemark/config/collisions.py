@@ -9,6 +9,7 @@ from pathlib import Path
 from tidemark.config.contradictions import destination_faults
 from tidemark.config.destination import TableRef, location, table_ref
 from tidemark.config.faults import KeyPath
+from tidemark.config.listener import Listener
 from tidemark.config.shape import Finding
 from tidemark.config.stream import Destination, Stream
 
@@ -31,6 +32,24 @@ def between_streams(
     yield from _names(streams)
     yield from _dead_letter_topics(streams)
     yield from _tables(streams, root, checkpoint_root)
+
+
+def with_listener(
+    streams: Mapping[str, Stream], listener: Listener, group_id: str | None
+) -> Iterator[Finding]:
+    """The listener has a group of its own, reads no stream's dead letters, and feeds no stream."""
+    for name, stream in streams.items():
+        if stream.dlq_topic in listener.topics:
+            problem = f"names {stream.dlq_topic}, where the stream {name} puts its dead letters"
+            yield ("listener", "topics"), problem, "use `tidemark dead-letters` for them"
+        if stream.kafka_topic in {listener.dlq_topic_of(topic) for topic in listener.topics}:
+            problem = (
+                f"dead letters would go to {stream.kafka_topic}, which the stream {name} reads as records"
+            )
+            yield ("listener", "dlq-topic"), problem, "name a topic of its own"
+        if stream.kafka_topic in listener.topics and listener.group_id == group_id:
+            problem = f"is the group that the marks of stream {name} are committed to, for the same topic"
+            yield ("listener", "group-id"), problem, "give the listener a group of its own"
 
 
 def _names(streams: Mapping[str, Stream]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tidemark.config.destination import name_parts
 from tidemark.config.faults import KeyPath
 from tidemark.config.kafka import OWN_PROPERTIES, KafkaSettings
-from tidemark.config.settings import S3Settings
+from tidemark.config.sections import S3Settings
 from tidemark.config.shape import Finding
 from tidemark.config.stream import Destination, Format, Mode, Stream
 from tidemark.contract.records import ADDED_COLUMNS, EXTRA

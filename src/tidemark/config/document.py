@@ -10,20 +10,12 @@ from typing import Any
 
 import yaml
 
-from tidemark.config.faults import ConfigurationFaults, Fault, KeyPath, shown_key
+from tidemark.config.faults import ConfigurationFaults, Fault, KeyPath, Place, shown_key
 from tidemark.config.interpolation import Unset, interpolate
 
 _UNREADABLE = object()
 MOST_NODES = 100_000
 """Aliases can blow a small file up; a configuration is never that large."""
-
-
-@dataclass(frozen=True)
-class Place:
-    file: str
-    line: int
-    written: KeyPath
-    """The key path as it stands in the file, `spring` root included."""
 
 
 @dataclass

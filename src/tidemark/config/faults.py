@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,6 +11,14 @@ from tidemark.contract.errors import ConfigError
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """A place inside the document: keys of mappings and positions in lists."""
+
+
+@dataclass(frozen=True)
+class Place:
+    file: str
+    line: int
+    written: KeyPath
+    """The key path as it stands in the file, `spring` root included."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +65,22 @@ def shown_key(path: Sequence[str | int]) -> str:
             name = f'"{part}"' if "." in part else part
             text += f".{name}" if text else name
     return text
+
+
+def place_of(places: Mapping[KeyPath, Place], path: KeyPath) -> tuple[Place, int] | None:
+    """The nearest key that stands in a file, going outwards from `path`, and how long its path is."""
+    for length in range(len(path), 0, -1):
+        if (found := places.get(path[:length])) is not None:
+            return found, length
+    return None
+
+
+def fault_at(
+    places: Mapping[KeyPath, Place], path: KeyPath, problem: str, hint: str = "", *, file: str
+) -> Fault:
+    """The fault with the file and line of the nearest key that is written; `file` where none is."""
+    found = place_of(places, path)
+    if found is None:
+        return Fault(file, shown_key(path), 0, problem, hint)
+    place, length = found
+    return Fault(place.file, shown_key((*place.written, *path[length:])), place.line, problem, hint)

@@ -43,6 +43,9 @@ OWN_PROPERTIES = {
 """Client properties that have a key of their own here, so that they mean the same to every client."""
 
 
+TLS_FILES = ("ca_file", "certificate_file", "key_file")
+
+
 class Sasl(Section):
     used_by: ClassVar[str] = "Spark, admin client, listener"
 

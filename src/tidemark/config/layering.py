@@ -5,8 +5,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from tidemark.config.document import Document, Place
-from tidemark.config.faults import Fault, KeyPath, shown_key
+from tidemark.config.document import Document
+from tidemark.config.faults import Fault, KeyPath, fault_at, shown_key
 
 HOISTED = ("application", "kafka")
 """What may stand under `spring` and means the same without it."""
@@ -82,14 +82,6 @@ def with_empty_streams(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def place_of(places: dict[KeyPath, Place], path: KeyPath) -> Place | None:
-    """The nearest key that stands in a file, going outwards from `path`."""
-    for length in range(len(path), 0, -1):
-        if (found := places.get(path[:length])) is not None:
-            return found
-    return None
-
-
 def _contradictions(document: Document, moved: Document, path: KeyPath) -> None:
     here, there = _value(document.values, path), _value(moved.values, path)
     if isinstance(here, dict) and isinstance(there, dict):
@@ -108,5 +100,4 @@ def _value(values: Any, path: KeyPath) -> Any:
 
 
 def _at(document: Document, path: KeyPath, problem: str, hint: str) -> Fault:
-    place = place_of(document.places, path)
-    return Fault(document.file, shown_key(path), place.line if place else 0, problem, hint)
+    return fault_at(document.places, path, problem, hint, file=document.file)

@@ -7,26 +7,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tidemark.config.collisions import TOPICS, between_streams
+from tidemark.config.collisions import TOPICS, between_streams, with_listener
 from tidemark.config.contradictions import destination_faults, in_kafka, in_s3, in_stream
-from tidemark.config.document import Document, Place, parse_document, read_document
-from tidemark.config.faults import ConfigurationFaults, Fault, KeyPath, shown_key
+from tidemark.config.document import Document, parse_document, read_document
+from tidemark.config.faults import ConfigurationFaults, Fault, KeyPath, Place, fault_at
 from tidemark.config.kafka import KafkaSettings
 from tidemark.config.layering import (
     overlay,
-    place_of,
     with_empty_streams,
     without_nulls,
     without_spring_root,
 )
-from tidemark.config.settings import (
-    ConfigurationFile,
-    KafkaNative,
-    MetricsSettings,
-    S3Settings,
-    Settings,
-    settings_of,
-)
+from tidemark.config.listener import Listener
+from tidemark.config.named_files import missing_files, with_schemas_by_name
+from tidemark.config.sections import KafkaNative, MetricsSettings, S3Settings
+from tidemark.config.settings import ConfigurationFile, Settings, settings_of
 from tidemark.config.shape import Finding, known_only
 from tidemark.config.stream import Stream
 from tidemark.config.validation import M, validated
@@ -110,17 +105,23 @@ def _settings(
     if overrides:
         overlay(document, without_spring_root(_override_document(overrides)))
     values, findings = known_only(without_nulls(document.values))
+    with_schemas_by_name(values, config_dir)
     quiet = frozenset(document.from_environment)
     model, more = validated(ConfigurationFile, values, quiet=quiet)
     findings += more
     findings += _contradictions(values, root, quiet)
+    findings += missing_files(values, config_dir)
     faults = [*document.faults]
     faults += [
-        _fault(f, document.places, document.file) for f in findings if not _known(f, document.unreadable)
+        fault_at(document.places, *f, file=document.file)
+        for f in findings
+        if not _known(f, document.unreadable)
     ]
     if faults or model is None:
         raise ConfigurationFaults(faults)
-    return settings_of(model, config_dir=config_dir, root=root, file=file, target=target)
+    return settings_of(
+        model, config_dir=config_dir, root=root, file=file, target=target, places=document.places
+    )
 
 
 def _override_document(overrides: Mapping[str, Any]) -> Document:
@@ -164,6 +165,11 @@ def _contradictions(values: dict[str, Any], root: Path, quiet: frozenset[KeyPath
                 if not _consequence(finding[0], faulty):
                     yield finding
     checkpoint_root = values.get("checkpoint-root", ConfigurationFile.model_fields["checkpoint_root"].default)
+    listener, found = _part(Listener, values, ("listener",), quiet)
+    yield from found
+    if listener is not None:
+        group = kafka.consumer.group_id if kafka is not None else None
+        yield from with_listener(streams, listener, group)
     yield from between_streams(
         streams, root=root, checkpoint_root=checkpoint_root if isinstance(checkpoint_root, str) else None
     )
@@ -189,16 +195,3 @@ def _consequence(path: KeyPath, faulty: set[KeyPath]) -> bool:
 
 def _known(finding: Finding, unreadable: set[KeyPath]) -> bool:
     return any(finding[0][: len(p)] == p or p[: len(finding[0])] == finding[0] for p in unreadable)
-
-
-def _fault(finding: Finding, places: dict[KeyPath, Place], file: str) -> Fault:
-    path, problem, hint = finding
-    place = place_of(places, path)
-    if place is None:
-        return Fault(file, shown_key(path), 0, problem, hint)
-    written = (*place.written, *path[_depth(places, path) :])
-    return Fault(place.file, shown_key(written), place.line, problem, hint)
-
-
-def _depth(places: dict[KeyPath, Place], path: KeyPath) -> int:
-    return next(n for n in range(len(path), 0, -1) if path[:n] in places)

@@ -2,147 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field
 
 from tidemark.config.base import Section
 from tidemark.config.destination import TableRef, location, table_ref
-from tidemark.config.kafka import KafkaSettings
+from tidemark.config.faults import Fault, KeyPath, Place, fault_at
+from tidemark.config.kafka import TLS_FILES, KafkaSettings
 from tidemark.config.listener import Listener
 from tidemark.config.redaction import redacted
 from tidemark.config.reports import Reports
+from tidemark.config.sections import (
+    Application,
+    Aws,
+    BreakerSettings,
+    Connector,
+    KafkaNative,
+    LoggingSettings,
+    MetricsSettings,
+    S3Settings,
+)
 from tidemark.config.stream import Destination, Mode, Stream
 from tidemark.contract.errors import UsageError
-
-
-class Application(Section):
-    used_by: ClassVar[str] = "logs, metrics"
-
-    name: str = Field("tidemark", min_length=1, description="Name of this deployment in logs and metrics.")
-
-
-class S3Settings(Section):
-    """How `s3a://` is reached. On Databricks leave it out: Unity Catalog has the credentials."""
-
-    used_by: ClassVar[str] = "Spark, report archive"
-
-    endpoint: str | None = Field(None, description="URL of an S3-compatible server; AWS's own by default.")
-    region: str = Field("us-west-2", min_length=1, description="Region of the buckets.")
-    access_key_id: SecretStr | None = Field(
-        None,
-        description="With `secret-access-key`; otherwise the usual chain (environment, profile, instance).",
-    )
-    secret_access_key: SecretStr | None = Field(None, description="Never printed.")
-    session_token: SecretStr | None = Field(None, description="Of temporary credentials; never printed.")
-    path_style_access: bool | None = Field(
-        None, description="`endpoint/bucket` instead of `bucket.endpoint`; on where an endpoint is set."
-    )
-
-    @property
-    def path_style(self) -> bool:
-        return self.path_style_access if self.path_style_access is not None else self.endpoint is not None
-
-    @field_validator("endpoint")
-    @classmethod
-    def _url(cls, value: str | None) -> str | None:
-        if value is not None and not re.match(r"^https?://[^\s/@]+/?$", value):
-            raise ValueError("is not a URL such as `https://s3.example.com` or `http://localhost:9000`")
-        return value.rstrip("/") if value else None
-
-
-class Aws(Section):
-    used_by: ClassVar[str] = "Spark"
-
-    s3: S3Settings = Field(default_factory=S3Settings)
-
-
-class NativeIdempotency(Section):
-    used_by: ClassVar[str] = "Spark"
-
-    enabled: bool = Field(
-        True,
-        description="Mode of streams that name none: `true` is kafka-native, `false` is fingerprint. "
-        "`false` contradicts a stream with `mode: kafka-native`.",
-    )
-
-
-class KafkaNative(Section):
-    used_by: ClassVar[str] = "Spark"
-
-    idempotency: NativeIdempotency = Field(default_factory=NativeIdempotency)
-
-
-class Connector(Section):
-    used_by: ClassVar[str] = "Spark"
-
-    topics: dict[str, Stream] = Field(
-        min_length=1, description="The streams by name. The name goes into the table's ledger: it stays."
-    )
-
-
-class BreakerSettings(Section):
-    """CLOSED → OPEN after `failure-threshold` failures in a row → HALF_OPEN after `open-seconds` →
-    CLOSED after `success-threshold` successes.
-    """
-
-    used_by: ClassVar[str] = "pipeline, reports"
-
-    failure_threshold: int = Field(5, ge=1, description="Failures in a row that open it.")
-    open_seconds: float = Field(60, gt=0, description="Seconds until one probe is let through.")
-    success_threshold: int = Field(3, ge=1, description="Successful probes that close it.")
-
-
-class MetricsSettings(Section):
-    used_by: ClassVar[str] = "tidemark serve, ingest"
-
-    enabled: bool = Field(False, description="Serve `/actuator/…` while `tidemark ingest` runs.")
-    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback needs no token.")
-    port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
-    token: SecretStr | None = Field(None, description="Bearer token asked for; required off loopback.")
-    table: Destination | None = Field(None, description="Table that gets one row per batch, for dashboards.")
-
-    @property
-    def is_loopback(self) -> bool:
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
-
-    @model_validator(mode="after")
-    def _guarded(self) -> Self:
-        if not self.is_loopback and (self.token is None or not self.token.get_secret_value()):
-            raise ValueError(f"host {self.host} can be reached from outside, so `token` must be set")
-        return self
-
-
-class LoggingSettings(Section):
-    used_by: ClassVar[str] = "all commands"
-
-    format: Literal["console", "json"] = Field("console", description="Lines for people or for programs.")
-    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="Of Tidemark's own lines."
-    )
-    spark_level: Literal["DEBUG", "INFO", "WARN", "ERROR", "OFF"] = Field(
-        "ERROR", description="Of Spark's own lines.", json_schema_extra={"used_by": "Spark"}
-    )
-    secret_fields: tuple[str, ...] = Field(
-        (), description="Further names of log fields to mask, besides passwords, tokens, keys and payloads."
-    )
-
-    @field_validator("level", mode="before")
-    @classmethod
-    def _level(cls, value: object) -> object:
-        upper = value.upper() if isinstance(value, str) else value
-        return "WARNING" if upper == "WARN" else upper
-
-    @field_validator("spark_level", mode="before")
-    @classmethod
-    def _spark_level(cls, value: object) -> object:
-        upper = value.upper() if isinstance(value, str) else value
-        return "WARN" if upper == "WARNING" else upper
 
 
 class ConfigurationFile(Section):
@@ -199,6 +85,7 @@ class Settings:
     listener: Listener | None = None
     reports: Reports | None = None
     source: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    places: Mapping[KeyPath, Place] = field(default_factory=dict, repr=False, compare=False)
 
     def stream(self, name: str) -> Stream:
         """The stream of that name. Raises UsageError with the names there are."""
@@ -232,6 +119,10 @@ class Settings:
         """A folder that the configuration names, absolute: relative to the project's folder."""
         return location(written, root=self.root)
 
+    def fault(self, path: KeyPath, problem: str, hint: str = "") -> Fault:
+        """A fault that a later check found, with the file and line of the key that causes it."""
+        return fault_at(self.places, path, problem, hint, file=str(self.file or "configuration"))
+
     def redacted(self) -> dict[str, Any]:
         """Every key and value in force, secrets masked: what a person or a log may see."""
         return redacted(self.source)
@@ -244,6 +135,7 @@ def settings_of(
     root: Path,
     file: Path | None = None,
     target: str | None = None,
+    places: Mapping[KeyPath, Place] | None = None,
 ) -> Settings:
     """Resolve the file's model: defaults that depend on other keys, and every relative folder."""
     default_mode = Mode.KAFKA_NATIVE if model.kafka_native.idempotency.enabled else Mode.FINGERPRINT
@@ -258,12 +150,14 @@ def settings_of(
     resolved = model.model_copy(update={"connector": model.connector.model_copy(update={"topics": streams})})
     return Settings(
         application_name=model.application.name,
-        kafka=model.kafka,
+        kafka=_with_absolute_files(model.kafka, config_dir),
         s3=model.aws.s3,
         streams=streams,
         breaker=model.breaker,
         logging=model.logging,
         metrics=model.metrics,
+        listener=model.listener,
+        reports=model.reports,
         kafka_native=model.kafka_native.idempotency.enabled,
         root=root,
         config_dir=config_dir,
@@ -271,7 +165,15 @@ def settings_of(
         state_dir=Path(location(model.state_dir, root=root)),
         file=file,
         target=target,
-        listener=model.listener,
-        reports=model.reports,
         source=resolved.model_dump(by_alias=True, mode="json"),
+        places=dict(places or {}),
     )
+
+
+def _with_absolute_files(kafka: KafkaSettings, config_dir: Path) -> KafkaSettings:
+    """Certificates lie beside the configuration, wherever the process was started."""
+    tls = kafka.security.tls
+    written = {name: getattr(tls, name) for name in TLS_FILES}
+    absolute = {name: str(config_dir / Path(file).expanduser()) for name, file in written.items() if file}
+    security = kafka.security.model_copy(update={"tls": tls.model_copy(update=absolute)})
+    return kafka.model_copy(update={"security": security})

@@ -1,0 +1,135 @@
+"""The sections of the file besides `kafka` and the streams: storage, breaker, metrics, logs."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from tidemark.config.base import Section
+from tidemark.config.stream import Destination, Stream
+
+
+class Application(Section):
+    used_by: ClassVar[str] = "logs, metrics"
+
+    name: str = Field("tidemark", min_length=1, description="Name of this deployment in logs and metrics.")
+
+
+class S3Settings(Section):
+    """How `s3a://` is reached. On Databricks leave it out: Unity Catalog has the credentials."""
+
+    used_by: ClassVar[str] = "Spark, report archive"
+
+    endpoint: str | None = Field(None, description="URL of an S3-compatible server; AWS's own by default.")
+    region: str = Field("us-west-2", min_length=1, description="Region of the buckets.")
+    access_key_id: SecretStr | None = Field(
+        None,
+        description="With `secret-access-key`; otherwise the usual chain (environment, profile, instance).",
+    )
+    secret_access_key: SecretStr | None = Field(None, description="Never printed.")
+    session_token: SecretStr | None = Field(None, description="Of temporary credentials; never printed.")
+    path_style_access: bool | None = Field(
+        None, description="`endpoint/bucket` instead of `bucket.endpoint`; on where an endpoint is set."
+    )
+
+    @property
+    def path_style(self) -> bool:
+        return self.path_style_access if self.path_style_access is not None else self.endpoint is not None
+
+    @field_validator("endpoint")
+    @classmethod
+    def _url(cls, value: str | None) -> str | None:
+        if value is not None and not re.match(r"^https?://[^\s/@]+/?$", value):
+            raise ValueError("is not a URL such as `https://s3.example.com` or `http://localhost:9000`")
+        return value.rstrip("/") if value else None
+
+
+class Aws(Section):
+    used_by: ClassVar[str] = "Spark"
+
+    s3: S3Settings = Field(default_factory=S3Settings)
+
+
+class NativeIdempotency(Section):
+    used_by: ClassVar[str] = "Spark"
+
+    enabled: bool = Field(
+        True,
+        description="Mode of streams that name none: `true` is kafka-native, `false` is fingerprint. "
+        "`false` contradicts a stream with `mode: kafka-native`.",
+    )
+
+
+class KafkaNative(Section):
+    used_by: ClassVar[str] = "Spark"
+
+    idempotency: NativeIdempotency = Field(default_factory=NativeIdempotency)
+
+
+class Connector(Section):
+    used_by: ClassVar[str] = "Spark"
+
+    topics: dict[str, Stream] = Field(
+        min_length=1, description="The streams by name. The name goes into the table's ledger: it stays."
+    )
+
+
+class BreakerSettings(Section):
+    """CLOSED → OPEN after `failure-threshold` failures in a row → HALF_OPEN after `open-seconds` →
+    CLOSED after `success-threshold` successes.
+    """
+
+    used_by: ClassVar[str] = "pipeline, reports"
+
+    failure_threshold: int = Field(5, ge=1, description="Failures in a row that open it.")
+    open_seconds: float = Field(60, gt=0, description="Seconds until one probe is let through.")
+    success_threshold: int = Field(3, ge=1, description="Successful probes that close it.")
+
+
+class MetricsSettings(Section):
+    used_by: ClassVar[str] = "tidemark serve, ingest"
+
+    enabled: bool = Field(False, description="Serve `/actuator/…` while `tidemark ingest` runs.")
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback needs no token.")
+    port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
+    token: SecretStr | None = Field(None, description="Bearer token asked for; required off loopback.")
+    table: Destination | None = Field(None, description="Table that gets one row per batch, for dashboards.")
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        if not self.is_loopback and (self.token is None or not self.token.get_secret_value()):
+            raise ValueError(f"host {self.host} can be reached from outside, so `token` must be set")
+        return self
+
+
+class LoggingSettings(Section):
+    used_by: ClassVar[str] = "all commands"
+
+    format: Literal["console", "json"] = Field("console", description="Lines for people or for programs.")
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Of Tidemark's own lines."
+    )
+    spark_level: Literal["DEBUG", "INFO", "WARN", "ERROR", "OFF"] = Field(
+        "ERROR", description="Of Spark's own lines.", json_schema_extra={"used_by": "Spark"}
+    )
+    secret_fields: tuple[str, ...] = Field(
+        (), description="Further names of log fields to mask, besides passwords, tokens, keys and payloads."
+    )
+
+    @field_validator("level", mode="before")
+    @classmethod
+    def _level(cls, value: object) -> object:
+        upper = value.upper() if isinstance(value, str) else value
+        return "WARNING" if upper == "WARN" else upper
+
+    @field_validator("spark_level", mode="before")
+    @classmethod
+    def _spark_level(cls, value: object) -> object:
+        upper = value.upper() if isinstance(value, str) else value
+        return "WARN" if upper == "WARNING" else upper
