@@ -10,15 +10,12 @@ from typing import Any, TypeVar
 import structlog
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.config.stream import Processing
 from tidemark.contract import records
 from tidemark.contract.errors import (
     DataLoss,
-    Fenced,
-    LedgerError,
     NonRetriableError,
     RestartStream,
     TidemarkError,
@@ -30,7 +27,7 @@ from tidemark.pipeline.census import Census, census_of, count_again, letters_car
 from tidemark.pipeline.fault_points import reach
 from tidemark.pipeline.novelty import Bounds, Novelty, not_landed, novelty_of, with_novelty
 from tidemark.pipeline.retrying import Retry
-from tidemark.sink.append import Committed, append, state_after
+from tidemark.sink.append import Committed, append, check_still_ours, state_after
 from tidemark.sink.dead_letter import REJECTED_COLUMNS, DeadLetterTopic
 from tidemark.sink.ledger import LedgerState, in_generation, read_state
 from tidemark.sink.table_log import DeltaLog
@@ -158,8 +155,8 @@ class IngestBatch:
         now = self.plan.admin.find(topic.name)
         if now is None or now.id != topic.id:
             raise NonRetriableError(
-                f"topic {topic.name} was {'deleted' if now is None else 'deleted and created again'} while the"
-                f" stream read it (id {topic.id}, now {now.id if now else 'none'})",
+                f"topic {topic.name} was {'deleted' if now is None else 'deleted and created again'}"
+                f" while the stream read it (id {topic.id}, now {now.id if now else 'none'})",
                 "start the stream again: it lands the new topic from its beginning",
             )
 
@@ -167,22 +164,9 @@ class IngestBatch:
         """A RESTORE or another writer is noticed before the batch, unless the log was just read."""
         if time.monotonic() - self._state_read_at < _FRESH_STATE_S:
             return
-        known = self.state
-        state = in_generation(read_state(DeltaLog(batch.sparkSession, self.plan.table)), self.plan.topic.id)
-        if state.restored:
-            raise RestartStream(f"{self.plan.table} was restored to an older version while the stream ran")
-        if state.version < known.version:
-            raise LedgerError(
-                f"the log of {self.plan.table} ends at version {state.version}, before version {known.version}"
-                " that was read: the table was dropped and created again",
-                "take the rows that are there into account with tidemark adopt, or start a new table",
-            )
-        if state.newest is not None and known.newest is not None and state.newest.token != known.newest.token:
-            if state.newest.run != self.plan.run:
-                raise Fenced(
-                    f"another writer committed seq {state.newest.seq} ({state.newest.token}) to {self.plan.table}",
-                    "one writer per stream: stop the other one, then start this one again",
-                )
+        table, known = self.plan.table, self.state
+        state = in_generation(read_state(DeltaLog(batch.sparkSession, table)), self.plan.topic.id)
+        check_still_ours(table, known, state, run=self.plan.run)
         self.state = state.done_at_least(known.done)
         self._state_read_at = time.monotonic()
 
@@ -253,11 +237,8 @@ class IngestBatch:
         letters = self.plan.dead_letters
         assert letters is not None
         if census.letters is not None:
-            schema = T._parse_datatype_string(REJECTED_SCHEMA)
-            rejected = routed.sparkSession.createDataFrame(
-                [tuple(row[c] for c in REJECTED_COLUMNS) for row in census.letters],
-                schema,  # type: ignore[arg-type]
-            )
+            rows = [tuple(row[c] for c in REJECTED_COLUMNS) for row in census.letters]
+            rejected = routed.sparkSession.createDataFrame(rows, REJECTED_SCHEMA)
         else:
             is_rejected = (F.col(records.ROUTE) == Route.REJECTED.value) & F.col("novel")
             rejected = routed.where(is_rejected).select(*REJECTED_COLUMNS)

@@ -12,7 +12,7 @@ import structlog
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
 from tidemark.contract import records
@@ -164,7 +164,7 @@ class Ingest:
     def _await(self, query: StreamingQuery, handler: IngestBatch) -> None:
         """Wait for the query's end. Raises what ended it: the handler's own error where there is one."""
         try:
-            while not query.awaitTermination(0.2):
+            while not query.awaitTermination(1):
                 if self._stopping.is_set():
                     self._stop_gently(query)
                     return

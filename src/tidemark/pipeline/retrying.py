@@ -1,4 +1,4 @@
-"""Attempts of one step of the batch, with backoff between them (`reliability-guarantees.md`, Retry Mechanisms)."""
+"""Attempts of one step of the batch, with backoff between (`reliability-guarantees.md`, Retry Mechanisms)."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _open(
         )
     except RetriableError as error:
         raise LedgerError(
-            f"{target.table} remembers a transaction of stream {target.name}, but its log holds no marks any more",
+            f"{target.table} remembers stream {target.name}, but its log holds no marks any more",
             "take the marks from the rows: tidemark adopt",
         ) from error
 
@@ -192,14 +192,16 @@ def open_generation(
     reason: str,
     kind: CommitKind = CommitKind.OPEN,
     jumped: dict[int, tuple[int, int]] | None = None,
+    seq: int | None = None,
 ) -> LedgerState:
     """An empty own commit that sets the marks, fenced like any other."""
+    seq = state.seq + 1 if seq is None else seq
     own = OwnCommit(
         kind=kind,
         stream=target.name,
         topic_id=topic.id,
-        token=f"{target.run}/{reason.replace(' ', '-')}/{state.seq + 1}",
-        seq=state.seq + 1,
+        token=f"{target.run}/{reason.replace(' ', '-')}/{seq}",
+        seq=seq,
         base=state.version,
         marks=marks,
         done=done,

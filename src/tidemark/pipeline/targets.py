@@ -19,7 +19,7 @@ _MAX_MESSAGE = "max.message.bytes"
 
 
 def targets_of(spark: SparkSession, settings: Settings, name: str, *, run: str) -> list[Target]:
-    """The stream's tables, checked and resolved. Raises ConfigError with all faults of its schema and rules."""
+    """The stream's tables, checked and resolved. Raises ConfigError with all faults found."""
     stream = settings.stream(name)
     refs = settings.tables(name, scheme="s3" if on_databricks() else "s3a")
     targets = []
@@ -71,8 +71,8 @@ def dead_letter_topic(
     accepts = int(admin.config(name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, largest))
     if accepts < largest + HEADER_BUDGET:
         raise NonRetriableError(
-            f"DLQ topic {name} takes records of {accepts} bytes, but {topic.name} has up to {largest}, and error"
-            f" headers need {HEADER_BUDGET} more",
+            f"DLQ topic {name} takes records of {accepts} bytes, but {topic.name} has up to {largest},"
+            f" and error headers need {HEADER_BUDGET} more",
             f"set max.message.bytes of {name} to {largest + HEADER_BUDGET} at least",
         )
     return DeadLetterTopic(

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
-from tidemark.contract.errors import Fenced, RestartStream, RetriableError
+from tidemark.contract.errors import Fenced, LedgerError, RestartStream, RetriableError
 from tidemark.contract.own_commit import OwnCommit
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.ledger import LedgerState, commits_since, find_token, foreign_commit, restored_since
@@ -87,17 +87,38 @@ def state_after(committed: Committed, before: LedgerState) -> LedgerState:
     )
 
 
+def check_still_ours(table: TableRef, known: LedgerState, now: LedgerState, *, run: str) -> None:
+    """Compare the ledger with what this run knew of it, before a batch.
+
+    Raises RestartStream after a RESTORE, LedgerError if the table was dropped and created again, Fenced
+    if another run committed.
+    """
+    if now.restored:
+        raise RestartStream(f"{table} was restored to an older version while the stream ran")
+    if now.version < known.version:
+        raise LedgerError(
+            f"the log of {table} ends at version {now.version}, before version {known.version} that was"
+            " read: the table was dropped and created again",
+            "take the rows that are there into account with tidemark adopt, or start a new table",
+        )
+    if now.newest is not None and now.newest.run != run and now.newest != known.newest:
+        raise _fenced(table, now.newest)
+
+
+def _fenced(table: TableRef, other: OwnCommit) -> Fenced:
+    return Fenced(
+        f"another writer committed seq {other.seq} ({other.token}) to {table}; nothing more is written here",
+        "one writer per stream: stop the other one, then start this one again",
+    )
+
+
 def _written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
     page = commits_since(DeltaLog(spark, table), own.base)
     entry: LogEntry | None = find_token(page, own.token)
     if entry is None:
         other = foreign_commit(page, own.run)
         if other is not None:
-            raise Fenced(
-                f"another writer committed seq {other.seq} ({other.token}) to {table} since version {own.base};"
-                " nothing was written here",
-                "one writer per stream: stop the other one, then start this one again",
-            )
+            raise _fenced(table, other)
         return None
     if restored_since(page, own.base):
         raise RestartStream(f"{table} was restored to an older version while the stream ran")

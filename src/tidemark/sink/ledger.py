@@ -56,7 +56,7 @@ class LedgerState:
         return replace(self, done=self.done.highest(position.lowest(self.marks)))
 
 
-def read_state(read_log: ReadLog) -> LedgerState:
+def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerState:
     """The table's state, reading as little of the log as decides it.
 
     Raises LedgerError where the table was replaced, overwritten or emptied since the newest own
@@ -66,7 +66,7 @@ def read_state(read_log: ReadLog) -> LedgerState:
     while True:
         page = read_log(limit)
         try:
-            return state_of(page)
+            return state_of(page, accept_emptied=accept_emptied)
         except _NeedsOlderEntries as missing:
             if page.complete:
                 raise LedgerError(
@@ -76,7 +76,7 @@ def read_state(read_log: ReadLog) -> LedgerState:
             limit *= 8
 
 
-def state_of(page: LogPage) -> LedgerState:
+def state_of(page: LogPage, *, accept_emptied: bool = False) -> LedgerState:
     """The state at the newest entry of `page`. Raises _NeedsOlderEntries if the page is too short."""
     if not page.entries:
         return LedgerState(version=-1)
@@ -86,7 +86,8 @@ def state_of(page: LogPage) -> LedgerState:
             raise _NeedsOlderEntries(page.entries[-1].version - 1)
         return LedgerState(version=page.version)
     newest = _own(at)
-    _refuse_emptied(page, since=newest.base)
+    if not accept_emptied:
+        _refuse_emptied(page, since=newest.base)
     restore = _newest_restore(page, above=newest.base)
     if restore is None:
         marks, done = newest.marks, newest.done

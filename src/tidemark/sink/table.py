@@ -66,11 +66,11 @@ def describe(spark: SparkSession, table: TableRef) -> TableFacts | None:
 def create(
     spark: SparkSession, table: TableRef, schema: T.StructType, destination: Destination
 ) -> TableFacts:
-    """Create the table with Tidemark's properties. Idempotent. Raises SchemaConflict for a bad partition column."""
+    """Create the table if absent. Raises SchemaConflict for a partition column that it does not have."""
     missing = [c for c in destination.partition_columns if c not in schema.names]
     if missing:
         raise SchemaConflict(
-            f"partition column {', '.join(missing)} is not among the columns of {table}: {', '.join(schema.names)}",
+            f"partition column {', '.join(missing)} is no column of {table}: {', '.join(schema.names)}",
             "correct destination.partition-columns, or declare the column under cob or enrich",
         )
     builder = DeltaTable.createIfNotExists(spark)
@@ -96,7 +96,7 @@ def check_properties(table: TableRef, facts: TableFacts) -> None:
     retention = facts.properties.get(_LOG_RETENTION)
     if retention is not None and _in_days(retention) < _SHORTEST_LOG_RETENTION_DAYS:
         raise LedgerError(
-            f"{table} keeps its log for {retention} only: after an outage longer than that the marks are gone",
+            f"{table} keeps its log for {retention} only: after a longer outage the marks are gone",
             f"set {_LOG_RETENTION} to at least 'interval {_SHORTEST_LOG_RETENTION_DAYS} days'",
         )
 
@@ -111,7 +111,8 @@ def check_schema(
     there = {f.name.lower(): f for f in facts.schema.fields}
     new = [f for f in wanted.fields if f.name.lower() not in there]
     changed = [
-        f"{f.name}: {there[f.name.lower()].dataType.simpleString()} in the table, {f.dataType.simpleString()} in the stream"
+        f"{f.name}: {there[f.name.lower()].dataType.simpleString()} in the table,"
+        f" {f.dataType.simpleString()} in the stream"
         for f in wanted.fields
         if f.name.lower() in there and not _same_type(there[f.name.lower()].dataType, f.dataType)
     ]
@@ -125,8 +126,8 @@ def check_schema(
     if changed:
         raise SchemaConflict(
             f"{table} and the stream differ:\n" + "\n".join(f"- {line}" for line in changed),
-            "with schema-evolution: add-columns new nullable columns are added; anything else needs a new table"
-            " or a migration of this one",
+            "schema-evolution: add-columns adds new nullable columns; anything else needs a new table or"
+            " a migration of this one",
         )
     if new:
         columns = ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in new)

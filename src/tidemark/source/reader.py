@@ -75,7 +75,7 @@ def _read_options(kafka: KafkaSettings) -> dict[str, str]:
 
 def _offsets_json(topic: Topic, marks: Marks, partitions: Mapping[int, int] | None = None) -> str:
     named = partitions if partitions is not None else dict.fromkeys(topic.partitions)
-    return json.dumps({topic.name: {str(p): marks[p] if p in marks else EARLIEST for p in named}})
+    return json.dumps({topic.name: {str(p): marks.get(p, EARLIEST) for p in named}})
 
 
 def _envelopes(kafka_rows: DataFrame, topic: Topic) -> DataFrame:

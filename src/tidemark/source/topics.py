@@ -9,7 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec as _OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from tidemark.config.kafka import KafkaSettings
@@ -18,6 +20,8 @@ from tidemark.contract.marks import Marks
 from tidemark.source.clients import admin_options
 
 TIMEOUT_S = 30.0
+# Its methods carry no types.
+OffsetSpec: Any = _OffsetSpec
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _REFUSED = (
     KafkaError._AUTHENTICATION,
@@ -87,7 +91,7 @@ class KafkaAdmin:
         ends = self.ends(topic)
         return Marks({p: o if o >= 0 else ends.at(p) for p, o in found.items()})
 
-    def _offsets(self, topic: Topic, spec: OffsetSpec) -> Marks:
+    def _offsets(self, topic: Topic, spec: Any) -> Marks:
         asked = {TopicPartition(topic.name, p): spec for p in topic.partitions}
         try:
             futures = self.client().list_offsets(asked, request_timeout=self.timeout)
@@ -105,8 +109,6 @@ class KafkaAdmin:
             raise self.failure(error, f"creating topic {name}") from error
 
     def config(self, name: str, keys: Iterable[str]) -> dict[str, str]:
-        from confluent_kafka.admin import ConfigResource
-
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         try:
             found: Mapping[str, Any] = (

@@ -1,0 +1,71 @@
+"""`tidemark ingest`: land the configured streams."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+
+app = typer.Typer(help="Land the streams: each record once, in its table or the dead letter queue.")
+
+
+@app.callback(invoke_without_command=True)
+def ingest(
+    *,
+    stream: Annotated[
+        list[str] | None, typer.Option("--stream", "-s", help="Only this stream; repeatable. All by default.")
+    ] = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Read what is there, then end, instead of running on.")
+    ] = False,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+    as_json: AsJson = False,
+) -> None:
+    """Runs until stopped (Ctrl-C or SIGTERM). Exit code 1 when a stream stopped by a failure."""
+    from tidemark.pipeline.batch import BatchReport
+    from tidemark.pipeline.ingest import Ingest
+    from tidemark.platform.open_session import session_for
+
+    settings = open_settings(config, target)
+    totals: dict[str, dict[str, int]] = {}
+
+    def add(report: BatchReport) -> None:
+        of_stream = totals.setdefault(report.stream, dict.fromkeys(_COLUMNS, 0))
+        for name in _COLUMNS:
+            of_stream[name] += 1 if name == "batches" else int(getattr(report, name))
+
+    for name in stream or []:
+        settings.stream(name)
+    running = Ingest(
+        session_for(settings), settings, stream or (), available_now=available_now, on_report=add
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: running.stop())
+    outcomes = running.run()
+
+    failed = [o for o in outcomes if o.error is not None]
+    if as_json:
+        print_json({"streams": totals, "failed": {o.name: str(o.error) for o in failed}})
+    else:
+        _show(totals, [o.name for o in outcomes])
+        for outcome in failed:
+            Console(stderr=True).print(f"[red]{outcome.name} stopped:[/red] {outcome.error}", highlight=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+_COLUMNS = ("batches", "read", "accepted", "rejected", "skipped", "duplicate")
+
+
+def _show(totals: dict[str, dict[str, int]], names: list[str]) -> None:
+    table = Table("stream", *_COLUMNS, title="Landed")
+    for name in names:
+        numbers = totals.get(name, dict.fromkeys(_COLUMNS, 0))
+        table.add_row(name, *[f"{numbers[c]:,}" for c in _COLUMNS])
+    Console().print(table)

@@ -1,0 +1,95 @@
+"""Where each stream stands: marks, ends, lag, last commit. Reads only; safe beside a running ingest."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import TidemarkError
+from tidemark.contract.marks import Marks
+from tidemark.platform.session import on_databricks
+from tidemark.sink import table as tables
+from tidemark.sink.ledger import in_generation, read_state
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.topics import KafkaAdmin
+
+
+@dataclass(frozen=True)
+class PartitionStatus:
+    """`lag`: records at most still to read, never below 0; offsets have holes, so it is an upper bound."""
+
+    partition: int
+    mark: int
+    end_offset: int
+    lag: int
+
+
+@dataclass(frozen=True)
+class StreamStatus:
+    """One table of a stream. `problem` says why the rest is missing, or why the stream would not start."""
+
+    stream: str
+    topic: str
+    table: str
+    topic_id: str | None = None
+    partitions: tuple[PartitionStatus, ...] = ()
+    last_commit_version: int | None = None
+    last_commit_time: str | None = None
+    last_commit_kind: str | None = None
+    seq: int = 0
+    restored: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+    problem: str | None = None
+
+    @property
+    def lag(self) -> int:
+        return sum(p.lag for p in self.partitions)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "lag": self.lag}
+
+
+def status_of(spark: SparkSession, settings: Settings, name: str) -> list[StreamStatus]:
+    """The stream's tables, decoded first. A broker or table that cannot be read becomes `problem`."""
+    stream = settings.stream(name)
+    found = []
+    for kind, table in settings.tables(name, scheme="s3" if on_databricks() else "s3a").items():
+        label = name if kind == "decoded" else f"{name}.{kind}"
+        try:
+            found.append(_status(spark, settings, label, stream.kafka_topic, table))
+        except TidemarkError as error:
+            found.append(StreamStatus(label, stream.kafka_topic, str(table), problem=error.message))
+    return found
+
+
+def _status(spark: SparkSession, settings: Settings, label: str, topic_name: str, table: Any) -> StreamStatus:
+    admin = KafkaAdmin(settings.kafka)
+    topic = admin.describe(topic_name)
+    ends, earliest = admin.ends(topic), admin.earliest(topic)
+    if tables.describe(spark, table) is None:
+        partitions = _partitions(earliest, ends)
+        return StreamStatus(label, topic_name, str(table), topic.id, partitions, problem="not started yet")
+    log = DeltaLog(spark, table)
+    written = read_state(log)
+    state = in_generation(written, topic.id)
+    entry = next((e for e in log(200).entries if e.version == written.newest_version), None)
+    return StreamStatus(
+        stream=label,
+        topic=topic_name,
+        table=str(table),
+        topic_id=topic.id,
+        partitions=_partitions(state.marks, ends),
+        last_commit_version=written.newest_version if written.newest else None,
+        last_commit_time=entry.timestamp.isoformat() + "Z" if entry and entry.timestamp else None,
+        last_commit_kind=written.newest.kind.value if written.newest else None,
+        seq=written.seq,
+        restored=written.restored,
+        counts=dict(written.newest.counts) if written.newest else {},
+    )
+
+
+def _partitions(marks: Marks, ends: Marks) -> tuple[PartitionStatus, ...]:
+    return tuple(PartitionStatus(p, marks.at(p), end, max(0, end - marks.at(p))) for p, end in ends.items())

@@ -1,0 +1,36 @@
+"""The session that a configuration asks for: the cluster's own, or a local one with its S3 settings."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tidemark.config.settings import Settings
+from tidemark.platform.session import get_session, local_session, on_databricks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def session_for(settings: Settings) -> SparkSession:
+    """The Spark session for this configuration; S3 jars only where a table or checkpoint lies on S3."""
+    if on_databricks() or os.environ.get("SPARK_REMOTE"):
+        return get_session(settings.application_name)
+    places = [str(t) for name in settings.streams for t in settings.tables(name).values()]
+    uses_s3 = any(place.startswith("s3a://") for place in [*places, settings.checkpoint_root])
+    return local_session(settings.application_name, s3=s3_options(settings) if uses_s3 else None)
+
+
+def s3_options(settings: Settings) -> dict[str, str]:
+    """Options `fs.s3a.*`. Holds secrets: never log it."""
+    s3 = settings.s3
+    options = {"fs.s3a.endpoint.region": s3.region, "fs.s3a.path.style.access": str(s3.path_style).lower()}
+    if s3.endpoint:
+        options["fs.s3a.endpoint"] = s3.endpoint
+        options["fs.s3a.connection.ssl.enabled"] = str(s3.endpoint.startswith("https")).lower()
+    if s3.access_key_id and s3.secret_access_key:
+        options["fs.s3a.access.key"] = s3.access_key_id.get_secret_value()
+        options["fs.s3a.secret.key"] = s3.secret_access_key.get_secret_value()
+    if s3.session_token:
+        options["fs.s3a.session.token"] = s3.session_token.get_secret_value()
+    return options

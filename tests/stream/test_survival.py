@@ -1,0 +1,266 @@
+"""What the main job survives: lost checkpoints, zombies, restored tables, recreated topics, retention."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+from delta.tables import DeltaTable
+
+from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
+from tidemark.contract.errors import DataLoss, Fenced, LedgerError, NonRetriableError
+from tidemark.contract.own_commit import CommitKind
+from tidemark.dev.producers import admin, create_topic, delete_topic
+from tidemark.pipeline import batch as batch_module
+from tidemark.pipeline import fault_points
+from tidemark.pipeline.ingest import Ingest
+
+Make = Callable[..., StreamUnderTest]
+
+
+@pytest.fixture(autouse=True)
+def no_faults() -> None:
+    fault_points.forget()
+
+
+@pytest.mark.parametrize("checkpoint_lost", [False, True])
+@pytest.mark.parametrize("point", ["after-append", "after-publish"])
+def test_no_dead_letter_is_lost_when_the_writer_dies_after_the_append(
+    stream: Make, monkeypatch: pytest.MonkeyPatch, point: str, checkpoint_lost: bool
+) -> None:
+    events = stream()
+    events.produce(*[good(i) for i in range(6)], BAD, BAD)
+    monkeypatch.setenv(fault_points.VARIABLE, f"{point}=raise")
+    assert isinstance(events.run().error, fault_points.InjectedFault)
+    monkeypatch.delenv(fault_points.VARIABLE)
+    if checkpoint_lost:
+        shutil.rmtree(events.folder / "checkpoints")
+    events.land()
+    assert events.ids() == list(range(6))
+    assert {x["offset"] for x in events.dead_letters()} == {"6", "7"}
+
+
+def test_what_was_rejected_and_is_right_now_lands_when_rules_change_between_a_crash_and_the_restart(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = stream()
+    events.produce(good(1), b'{"id": 2}', good(3))
+    monkeypatch.setenv(fault_points.VARIABLE, "after-append=raise")
+    rule = {"name": "named", "expr": "name IS NOT NULL"}
+    assert isinstance(events.run(rules=[rule]).error, fault_points.InjectedFault)
+    monkeypatch.delenv(fault_points.VARIABLE)
+    assert events.ids() == [1, 3]
+    events.land()
+    assert events.ids() == [1, 2, 3]
+
+
+def test_counts_and_dead_letters_are_whole_when_a_write_fails_once_and_is_retried(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = stream(partitions=2)
+    events.produce(*[good(i) for i in range(9)], BAD)
+    monkeypatch.setenv(fault_points.VARIABLE, "before-append=raise,before-publish=raise")
+    events.options["processing"] = {"max-retries": 3}
+    outcome = events.run()
+    # A fault before the publish ends the batch; before the append it is retried inside.
+    assert isinstance(outcome.error, fault_points.InjectedFault)
+    events.land()
+    assert events.ids() == list(range(9))
+    assert len(events.dead_letters()) == 1
+
+
+def test_the_older_writer_is_fenced_when_another_one_committed_since_it_read_the_marks(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = stream()
+    events.produce(*[good(i) for i in range(4)])
+    zombie = events.ingest()
+    original = batch_module.IngestBatch._append
+
+    def append_late(self: batch_module.IngestBatch, *args: object) -> object:
+        if self.plan.run == zombie.run_id:
+            monkeypatch.setattr(batch_module.IngestBatch, "_append", original)
+            shutil.move(events.folder / "checkpoints", events.folder / "checkpoints-of-the-zombie")
+            events.land()
+        return original(self, *args)
+
+    monkeypatch.setattr(batch_module.IngestBatch, "_append", append_late)
+    (outcome,) = zombie.run()
+    assert isinstance(outcome.error, Fenced)
+    assert "another writer" in outcome.error.message
+    assert events.ids() == [0, 1, 2, 3]
+
+
+def test_missing_records_land_again_once_when_the_table_was_restored(stream: Make) -> None:
+    events = stream()
+    for start in (0, 4, 8):
+        events.produce(*[good(i) for i in range(start, start + 4)], BAD)
+        events.land()
+    versions = [e.version for e in _entries(events) if e.own is not None]
+    DeltaTable.forPath(events.spark, str(events.table.path)).restoreToVersion(versions[-3])
+    assert events.ids() == list(range(4))
+    events.produce(good(12))
+    events.land()
+    assert events.ids() == list(range(13))
+    assert events.own_commits()[-2].kind is CommitKind.OPEN
+    events.land()
+    assert events.ids() == list(range(13))
+
+
+def test_missing_records_land_again_when_the_table_is_restored_while_the_stream_runs(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = stream()
+    events.produce(*[good(i) for i in range(4)])
+    events.land()
+    restore_to = events.state().version
+    events.produce(*[good(i) for i in range(4, 8)])
+    events.land()
+    original = batch_module.IngestBatch._append
+    restored: list[bool] = []
+
+    def append_after_restore(self: batch_module.IngestBatch, *args: object) -> object:
+        if not restored:
+            restored.append(True)
+            DeltaTable.forPath(events.spark, str(events.table.path)).restoreToVersion(restore_to)
+        return original(self, *args)
+
+    monkeypatch.setattr(batch_module.IngestBatch, "_append", append_after_restore)
+    events.produce(*[good(i) for i in range(8, 12)])
+    events.land()
+    assert restored
+    assert events.ids() == list(range(12))
+
+
+@pytest.mark.parametrize("how", ["overwrite", "delete", "replace"])
+def test_the_stream_stops_and_asks_when_the_table_was_emptied_or_replaced(stream: Make, how: str) -> None:
+    events = stream()
+    events.produce(good(1))
+    events.land()
+    if how == "overwrite":
+        events.rows.limit(0).write.format("delta").mode("overwrite").save(str(events.table.path))
+    elif how == "delete":
+        events.spark.sql(f"DELETE FROM {events.table.sql}")
+    else:
+        events.spark.sql(f"CREATE OR REPLACE TABLE {events.table.sql} (id INT) USING delta")
+    events.produce(good(2))
+    error = events.run().error
+    assert isinstance(error, NonRetriableError)
+    assert error.hint
+
+
+def test_all_records_of_a_topic_made_again_land_when_the_stream_was_stopped(stream: Make) -> None:
+    events = stream()
+    events.produce(good(0), good(1), good(2))
+    events.land()
+    for number, ids in enumerate(([10, 11], [20, 21, 22, 23, 24]), start=1):
+        delete_topic(events.broker.bootstrap, events.topic)
+        create_topic(events.broker.bootstrap, events.topic, 1)
+        events.produce(*[good(i) for i in ids])
+        events.land()
+        assert set(ids) <= set(events.ids())
+        assert len({topic_id for topic_id, _, _ in events.landed()}) == number + 1
+    assert len(events.ids()) == 10
+
+
+def test_the_stream_stops_when_its_topic_is_made_again_under_it_and_the_next_start_lands_all(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = stream()
+    events.produce(good(0), good(1))
+    original = batch_module.IngestBatch._bounds
+
+    def recreate_first(self: batch_module.IngestBatch, batch_id: int) -> object:
+        monkeypatch.setattr(batch_module.IngestBatch, "_bounds", original)
+        delete_topic(events.broker.bootstrap, events.topic)
+        create_topic(events.broker.bootstrap, events.topic, 1)
+        events.produce(good(5), good(6), good(7))
+        return original(self, batch_id)
+
+    monkeypatch.setattr(batch_module.IngestBatch, "_bounds", recreate_first)
+    error = events.run().error
+    assert isinstance(error, NonRetriableError)
+    assert "created again" in error.message
+    events.land()
+    assert events.ids() == [5, 6, 7]
+
+
+def test_the_stream_says_which_records_are_gone_when_retention_passed_the_marks(stream: Make) -> None:
+    events = stream()
+    events.produce(good(0), good(1))
+    events.land()
+    events.produce(good(2), good(3), good(4))
+    _delete_records(events, 4)
+    error = events.run().error
+    assert isinstance(error, DataLoss)
+    assert "2 records" in error.message
+    assert "partition 0: offsets 2 to 3" in error.message
+    events.land(**{"on-data-loss": "continue"})
+    assert events.ids() == [0, 1, 4]
+    assert [dict(c.jumped) for c in events.own_commits() if c.jumped] == [{0: (2, 4)}]
+
+
+def test_new_partitions_are_read_from_their_start_when_they_are_added(stream: Make) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    from tidemark.dev.producers import SampleRecord
+
+    events = stream(partitions=1)
+    events.produce(good(0))
+    events.land()
+    admin(events.broker.bootstrap).create_partitions([NewPartitions(events.topic, 3)])[events.topic].result(30)
+    events.produce(*[SampleRecord(good(i), partition=i % 3) for i in range(1, 10)])
+    events.land()
+    assert events.ids() == list(range(10))
+
+
+def test_the_start_is_refused_when_another_stream_wrote_the_table(stream: Make) -> None:
+    events = stream()
+    events.produce(good(1))
+    events.land()
+    settings = events.settings()
+    renamed = {"other": settings.streams[NAME]}
+    from dataclasses import replace
+
+    (outcome,) = Ingest(
+        events.spark, replace(settings, streams=renamed), available_now=True, retry_sleep=lambda _: None
+    ).run()
+    assert isinstance(outcome.error, LedgerError)
+    assert "tidemark adopt" in str(outcome.error)
+
+
+def test_the_start_is_refused_when_the_table_has_rows_and_no_marks(stream: Make) -> None:
+    events = stream()
+    events.produce(good(1))
+    events.land()
+    copy = events.folder / "copy"
+    events.rows.write.format("delta").save(str(copy))
+    shutil.rmtree(str(events.table.path))
+    shutil.move(copy, str(events.table.path))
+    error = events.run().error
+    assert isinstance(error, LedgerError)
+    assert "tidemark adopt" in str(error)
+
+
+def test_every_dead_letter_is_published_when_a_batch_is_full_of_bad_records(stream: Make) -> None:
+    events = stream(partitions=2)
+    events.options["processing"] = {"rejected-in-memory": 5}
+    events.produce(*[b"x" * 10 for _ in range(300)], b"y" * 9000, good(1))
+    events.land()
+    assert events.ids() == [1]
+    assert len(events.dead_letters()) == 301
+
+
+def _entries(events: StreamUnderTest) -> list[object]:
+    from tidemark.sink.table_log import DeltaLog
+
+    return sorted(DeltaLog(events.spark, events.table)(1000).entries, key=lambda e: e.version)
+
+
+def _delete_records(events: StreamUnderTest, before: int) -> None:
+    from confluent_kafka import TopicPartition
+
+    futures = admin(events.broker.bootstrap).delete_records([TopicPartition(events.topic, 0, before)])
+    for future in futures.values():
+        future.result(30)
