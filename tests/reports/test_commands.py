@@ -69,12 +69,12 @@ class Project:
             )
             return None
         assert result.exit_code == 0, (result.output, result.exception)
-        return json.loads(result.output.splitlines()[-1])
+        return json.loads(result.stdout)
 
     def start(self, module: str, *arguments: str) -> subprocess.Popen[str]:
-        script = f"from tidemark.cli.{module} import app; app()"
+        script = "from tidemark.cli.app import main; raise SystemExit(main())"
         return subprocess.Popen(
-            [sys.executable, "-c", script, *arguments, "--config", str(self.config), "--json"],
+            [sys.executable, "-c", script, module, *arguments, "--config", str(self.config), "--json"],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(self.folder)},
             stdout=subprocess.PIPE,
@@ -147,7 +147,7 @@ def test_the_listener_ends_with_a_code_that_is_not_0_when_it_must_stop(
     topics(b"stop")
     process = project.start("listen")
     _, err = process.communicate(timeout=60)
-    assert process.returncode != 0
+    assert process.returncode == 1
     assert "told to stop" in err
 
 

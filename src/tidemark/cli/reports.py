@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import getpass
-import json
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from tidemark.config.load import load_settings
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.cli.progress import Progress
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
 from tidemark.listener.from_settings import connection_of
@@ -30,13 +29,7 @@ from tidemark.reports.store import StatusRow
 
 app = typer.Typer(no_args_is_help=True, help="Ask for reports over landed tables, and make them.")
 
-Config = Annotated[Path, typer.Option("--config", envvar="TIDEMARK_CONFIG", help="Configuration file.")]
-Target = Annotated[
-    str | None, typer.Option("--target", envvar="TIDEMARK_TARGET", help="Its overrides, e.g. prod.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one value, for a program.")]
 Show = Annotated[bool, typer.Option("--show", help="Print the archived report too.")]
-DEFAULT_CONFIG = Path("conf/tidemark.yml")
 ENDED = (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
 
 
@@ -64,7 +57,7 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Store a request and publish it. Succeeds also when Kafka is down: it is published later."""
-    settings = load_settings(config, target=target)
+    settings = open_settings(config, target)
     if create_topics:
         ensure_topics(connection_of(settings), reports_of(settings))
     with _service(settings) as service:
@@ -93,7 +86,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Say where requests stand."""
-    settings = load_settings(config, target=target)
+    settings = open_settings(config, target)
     with _service(settings) as service:
         rows = service.newest(limit) if request_id is None else [service.status(request_id)]
         _print(rows, settings, as_json=as_json, show=show, many=request_id is None)
@@ -104,7 +97,7 @@ def retry(
     request_id: str, *, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False
 ) -> None:
     """Run a FAILED request again, over the tables as they are now."""
-    settings = load_settings(config, target=target)
+    settings = open_settings(config, target)
     with _service(settings) as service:
         _print([service.retry(request_id)], settings, as_json=as_json)
 
@@ -114,7 +107,7 @@ def cancel(
     request_id: str, *, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False
 ) -> None:
     """Cancel a request that has not ended. A running one stops at its next heartbeat."""
-    settings = load_settings(config, target=target)
+    settings = open_settings(config, target)
     with _service(settings) as service:
         _print([service.cancel(request_id)], settings, as_json=as_json)
 
@@ -134,10 +127,9 @@ def work(
     as_json: AsJson = False,
 ) -> None:
     """Make reports until stopped, one at a time. Start more workers for more at once."""
-    from tidemark.cli.progress import Progress
     from tidemark.reports.run import worker_of
 
-    settings = load_settings(config, target=target)
+    settings = open_settings(config, target)
     if create_topics:
         ensure_topics(connection_of(settings), reports_of(settings))
     with Progress("reports", as_json=as_json) as progress:
@@ -171,7 +163,7 @@ def _print(
     console = Console()
     shown = [_with_report(row, settings) if show else row.public() for row in rows]
     if as_json:
-        typer.echo(json.dumps(shown if many else shown[0], default=str, ensure_ascii=False))
+        print_json(shown if many else shown[0])
         return
     table = Table("request", "type", "status", "attempts", "by", "archive", "error")
     for row in rows:
