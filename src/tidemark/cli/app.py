@@ -1,0 +1,187 @@
+"""The root command: finds sub-commands, renders errors, turns them into exit codes.
+
+Exit codes: 0 done, 1 stopped by a failure, 2 wrong use or configuration. Data goes to standard output,
+everything else to standard error. A module is imported when its command is called, so that `tidemark
+--help` is fast and commands without Spark run where there is none.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Annotated, Any, NamedTuple
+
+import typer
+import typer.core
+import typer.main
+from rich.console import Console
+from rich.text import Text
+
+from tidemark.config.faults import ConfigurationFaults
+from tidemark.config.redaction import masked_text
+from tidemark.contract.errors import TidemarkError
+
+
+class Entry(NamedTuple):
+    """A sub-command: the module in `tidemark.cli` whose `app` it is, and its line in the help."""
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS = (
+    Entry("demo", "demo", "From nothing to tables: a broker, records, a crash, a restart, a replay."),
+    Entry("check", "check", "Report every fault of the configuration and the schemas at once."),
+    Entry("doctor", "doctor", "Check this machine: Java, jars, broker, files; say what to mend."),
+    Entry("broker", "broker", "Start and stop a local Kafka broker, produce sample records."),
+    Entry("ingest", "ingest", "Land the streams' records in their tables, each exactly once."),
+    Entry("status", "status", "Marks, end offsets, lag and last commit of each stream."),
+    Entry("decode", "decode", "Show what would become of payloads in a file."),
+    Entry("dead-letters", "dead_letters", "List, show, fix, replay, park and export rejected records."),
+    Entry("adopt", "adopt", "Take over a table that has rows and no marks."),
+    Entry("rewind", "rewind", "Set a stream's marks back or forward."),
+    Entry("backfill", "backfill", "Decode an offset range again with today's schema and rules."),
+    Entry("compare", "compare", "Compare two tables by coordinates and content."),
+    Entry("maintain", "maintain", "Compact, vacuum and tidy the tables; safe while streams write."),
+    Entry("fingerprints", "fingerprints", "Look at and reset the memory of the fingerprint mode."),
+    Entry("breaker", "breaker", "Look at and reset circuit breakers."),
+    Entry("serve", "serve", "Health, metrics and the console over HTTP."),
+    Entry("listen", "listen", "Hand records of topics to your code or a job, at least once."),
+    Entry("reports", "reports", "Ask for reports over landed tables, and make them."),
+    Entry("bundle", "bundle", "Check the Databricks bundle."),
+)
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """Knows its commands by name and one line each; imports a command's module when it is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._modules = {e.name: e.module for e in COMMANDS if is_there(e.module)}
+        for entry in COMMANDS:
+            if entry.name in self._modules:
+                stub = typer.core.TyperCommand(entry.name, help=entry.help)
+                self.add_command(stub, entry.name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        if name in self._modules:
+            self.add_command(load_command(self._modules.pop(name), name), name)
+        return super().resolve_command(ctx, args)
+
+
+def is_there(module: str) -> bool:
+    return importlib.util.find_spec(f"tidemark.cli.{module}") is not None
+
+
+def load_command(module: str, name: str) -> Any:
+    """The command of `tidemark.cli.<module>`. An app that is only a callback is a plain command."""
+    sub: typer.Typer = importlib.import_module(f"tidemark.cli.{module}").app
+    alone = sub.registered_callback
+    if (
+        alone is not None
+        and alone.callback is not None
+        and not (sub.registered_commands or sub.registered_groups)
+    ):
+        plain = typer.Typer(add_completion=False)
+        plain.command(name)(alone.callback)
+        sub = plain
+    command = typer.main.get_command(sub)
+    command.name = name
+    return command
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    name="tidemark",
+    help="Lands Kafka topics in Delta Lake tables, each record exactly once, and loses none.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(value: object) -> None:
+    if value:
+        typer.echo(f"tidemark {metadata.version('tidemark')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="TIDEMARK_DEBUG", help="Print tracebacks of errors.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code. Errors are rendered here, for every command alike."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments or os.environ.get("TIDEMARK_DEBUG", "").lower() in ("1", "true", "yes")
+    if "--debug" in arguments[1:]:  # it may stand anywhere
+        arguments = ["--debug", *(a for a in arguments if a != "--debug")]
+    try:
+        code = app(arguments, prog_name="tidemark", standalone_mode=True)
+    except SystemExit as e:
+        return e.code if isinstance(e.code, int) else int(e.code is not None)
+    except KeyboardInterrupt:
+        _say("stopped")
+        return 1
+    except BrokenPipeError:
+        # the reader of a pipe has gone; nothing is left to say, not even when Python flushes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as e:
+        return render_error(e, debug=debug)
+    return code if isinstance(code, int) else 0
+
+
+def render_error(error: Exception, *, debug: bool = False) -> int:
+    """Print the error for a person, on standard error, and return the exit code it means."""
+    if debug:
+        Console(stderr=True, highlight=False).print(
+            Text(masked_text("".join(traceback.format_exception(error))))
+        )
+    if isinstance(error, ConfigurationFaults):
+        count = len(error.faults)
+        _say(f"{count} fault{'' if count == 1 else 's'} in the configuration")
+        for fault in error.faults:
+            place = f"{fault.file}:{fault.line}" if fault.line else fault.file
+            _say(fault.problem, label=f"  {place}  {fault.key}".rstrip() + ":", style="bold")
+            if fault.hint:
+                _say(fault.hint, label="    hint:", style="cyan")
+        return error.exit_code
+    if isinstance(error, TidemarkError):
+        _say(error.message)
+        if error.hint:
+            _say(error.hint, label="hint:", style="cyan")
+        return error.exit_code
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in ("pyspark", "delta"):
+        _say("this command needs Spark, which is not installed here")
+        _say("pip install 'pyspark==4.2.0' 'delta-spark==4.4.0'", label="hint:", style="cyan")
+        return 1
+    _say(f"unexpected {type(error).__name__}: {str(error).strip() or 'no message'}")
+    if not debug:
+        _say("run it again with --debug for the traceback", label="hint:", style="cyan")
+    return 1
+
+
+def _say(text: str, *, label: str = "error:", style: str = "bold red") -> None:
+    line = Text.assemble((label, style), " ", masked_text(text))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

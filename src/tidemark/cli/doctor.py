@@ -1,0 +1,186 @@
+"""`tidemark doctor`: looks at this machine and says what is there, what is not, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.config.faults import ConfigurationFaults
+from tidemark.config.redaction import masked_text
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import TidemarkError
+
+app = typer.Typer()
+
+PINNED = {"pyspark": "4.2.0", "delta-spark": "4.4.0"}
+BROKER_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `mend` is a command or a step, where it is not well."""
+
+    name: str
+    ok: bool
+    detail: str
+    mend: str = ""
+
+
+@app.callback(invoke_without_command=True)
+def doctor(*, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False) -> None:
+    """Look at Java, packages, jars, configuration, schemas, folders and the broker. Exit code 1 if any is not well."""
+    findings: list[Finding] = []
+    console = Console(highlight=False, soft_wrap=True)
+    for finding in examine(config, target):
+        findings.append(finding)
+        if not as_json:
+            console.print(_line(finding))
+    well = all(f.ok for f in findings)
+    if as_json:
+        print_json({"ok": well, "findings": [asdict(f) for f in findings]})
+    elif well:
+        console.print("All is well.")
+    if not well:
+        raise typer.Exit(1)
+
+
+def examine(config: Path, target: str | None) -> Iterator[Finding]:
+    yield _python()
+    on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+    if not on_databricks:
+        yield _guarded("java", _java)
+    for package, version in PINNED.items():
+        yield _package(package, version)
+    if not on_databricks:
+        yield _guarded("jars", _jars)
+    try:
+        settings = open_settings(config, target)
+    except ConfigurationFaults as e:
+        mend = f"tidemark check --config {config}" + (f" --target {target}" if target else "")
+        yield Finding("configuration", False, f"{len(e.faults)} fault(s), first: {e.faults[0]}", mend)
+        return
+    yield Finding("configuration", True, f"{config}: {', '.join(settings.streams)}")
+    yield _guarded("schemas", lambda: _schemas(settings))
+    for name, folder in _folders(settings):
+        yield _folder(name, folder)
+    yield _guarded("broker", lambda: _broker(settings))
+
+
+def _guarded(name: str, look: Callable[[], Finding]) -> Finding:
+    """An examination that fails is a finding itself, so that the others still run."""
+    try:
+        return look()
+    except TidemarkError as e:
+        return Finding(name, False, masked_text(e.message), masked_text(e.hint or ""))
+    except Exception as e:
+        return Finding(name, False, masked_text(f"{type(e).__name__}: {e}"))
+
+
+def _python() -> Finding:
+    version = ".".join(str(n) for n in sys.version_info[:3])
+    return Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
+
+
+def _java() -> Finding:
+    from tidemark.platform.java import find_java
+
+    java = find_java()
+    return Finding("java", True, f"{java.version} in {java.home}")
+
+
+def _package(package: str, version: str) -> Finding:
+    try:
+        found = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        found = "not installed"
+    mend = "" if found == version else f"pip install '{package}=={version}'"
+    same_line = found.split(".")[:2] == version.split(".")[:2]
+    return Finding(package, same_line, found if found == version else f"{found}, tested with {version}", mend)
+
+
+def _jars() -> Finding:
+    from tidemark.platform.jars import pinned, tidemark_home
+
+    folder = tidemark_home() / "jars"
+    wanted = {jar.file_name: jar.size for jars in ("spark", "broker", "s3") for jar in pinned(jars)}
+    missing = [n for n, size in wanted.items() if not _has_size(folder / n, size)]
+    detail = f"{len(wanted) - len(missing)} of {len(wanted)} in {folder}"
+    return Finding("jars", not missing, detail, "python -m tidemark.platform.ready" if missing else "")
+
+
+def _has_size(file: Path, size: int) -> bool:
+    return file.is_file() and file.stat().st_size == size
+
+
+def _schemas(settings: Settings) -> Finding:
+    from tidemark.cli.check import schema_faults
+
+    faults = schema_faults(settings, quick=True)
+    if faults:
+        return Finding("schemas", False, f"{len(faults)} fault(s), first: {faults[0]}", "tidemark check")
+    count = sum(stream.destination is not None for stream in settings.streams.values())
+    return Finding("schemas", True, f"{count} read")
+
+
+def _folders(settings: Settings) -> Iterator[tuple[str, str]]:
+    yield "state folder", str(settings.state_dir)
+    yield "checkpoints", settings.checkpoint_root
+    for name in settings.streams:
+        for kind, table in settings.tables(name).items():
+            if table.path is not None:
+                yield f"table {name}{'' if kind == 'decoded' else ' (landing)'}", table.path
+
+
+def _folder(name: str, location: str) -> Finding:
+    """Writable, or can be created; on an object store only said, as asking costs credentials and time."""
+    if not location.startswith(("/", "file:")):
+        return Finding(name, True, f"{location} (not tried)")
+    folder = Path("/" + location.removeprefix("file:").lstrip("/"))
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not existing.is_dir():
+        return Finding(name, False, f"{existing} is a file, and a folder is needed there", "move it away")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return Finding(name, False, f"{existing} may not be written by this user", f"chmod u+w {existing}")
+    return Finding(name, True, str(folder) if existing == folder else f"{folder} (will be created)")
+
+
+def _broker(settings: Settings) -> Finding:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    from tidemark.source.clients import admin_options
+
+    servers = settings.kafka.bootstrap_servers
+    client = AdminClient({**admin_options(settings.kafka), "socket.timeout.ms": int(BROKER_TIMEOUT_S * 1000)})
+    try:
+        known = client.list_topics(timeout=BROKER_TIMEOUT_S)
+    except KafkaException as e:
+        local = servers.startswith(("localhost", "127."))
+        mend = (
+            "tidemark broker start"
+            if local
+            else "check kafka.bootstrap-servers, kafka.security and the network"
+        )
+        return Finding("broker", False, masked_text(f"{servers} does not answer: {e.args[0].str()}"), mend)
+    absent = sorted({s.kafka_topic for s in settings.streams.values()} - set(known.topics))
+    if absent:
+        mend = f"kafka-topics --create --topic {absent[0]}, or produce to it"
+        return Finding("broker", False, f"{servers} answers, but has no topic {', '.join(absent)}", mend)
+    return Finding("broker", True, f"{servers}, {len(known.brokers)} broker(s), every topic is there")
+
+
+def _line(finding: Finding) -> Text:
+    mark = ("✓", "green") if finding.ok else ("✗", "bold red")
+    line = Text.assemble(mark, " ", (finding.name, "bold"), ": ", finding.detail)
+    if finding.mend and not finding.ok:
+        line.append(f"\n    hint: {finding.mend}", "cyan")
+    return line
