@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
 from tidemark.cli import listen, reports
+from tidemark.config.load import load_settings
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import create_topic, produce
+from tidemark.reports.run import worker_of
+from tidemark.reports.strategy import StrategyRegistry
+
+if TYPE_CHECKING:
+    from tests.reports.conftest import Echo
 
 CONFIG = """
 kafka: {{bootstrap-servers: "{bootstrap}"}}
@@ -105,6 +113,25 @@ def test_a_request_goes_from_submit_to_work_to_status_on_the_command_line(projec
     assert project.run(reports.app, "cancel", submitted["requestId"])["status"] == "CANCELLED"
     project.run(reports.app, "retry", submitted["requestId"], code=2)
     project.run(reports.app, "status", "none", code=2)
+
+
+def test_the_archived_report_is_printed_when_it_is_asked_for(project: Project, echo: type[Echo]) -> None:
+    project.run(
+        reports.app, "submit", "ECHO", "-p", '{"a":1,"b":2}', "--request-id", "r-1", "--create-topics"
+    )
+    settings = load_settings(project.config)
+    worker = worker_of(settings, strategies=StrategyRegistry().with_(echo()))
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    again = ["submit", "ECHO", "-p", '{"a":1,"b":2}', "--request-id", "r-1", "--wait", "30", "--show"]
+    found = project.run(reports.app, *again, "--requested-by", getpass.getuser())
+    assert found["status"] == "COMPLETED"
+    assert [row["name"] for row in found["report"]["rows"]] == ["a", "b"]
+    shown = CliRunner().invoke(reports.app, ["status", "r-1", "--show", "--config", str(project.config)])
+    assert "COMPLETED" in shown.stdout
+    assert "ECHO" in shown.stdout
+    worker.stop()
+    thread.join(20)
 
 
 def test_wrong_use_ends_with_exit_code_2(project: Project) -> None:

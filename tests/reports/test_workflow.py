@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 from confluent_kafka import Consumer, Producer
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.exc import OperationalError
 
 from tidemark.config.reports import Reports
 from tidemark.contract.errors import NonRetriableError, RetriableError, UsageError
@@ -388,7 +390,9 @@ def test_the_correlation_id_is_the_same_from_submission_to_archive(workflow: Wor
     of_request = [entry for entry in logged if entry.get("request_id") == row.request.request_id]
     assert {entry["event"] for entry in of_request} >= {"submitted", "in progress", "completed"}
     assert {entry["correlation_id"] for entry in of_request} == {"trace-7"}
-    assert flow.service.status(row.request.request_id).correlation_id == "trace-7"
+    done = flow.service.status(row.request.request_id)
+    assert done.correlation_id == "trace-7"
+    assert flow.archive.read(done.archive_ref).summary["request"]["correlationId"] == "trace-7"
 
 
 def test_a_worker_is_not_stopped_by_one_request_whatever_it_raises() -> None:
@@ -419,3 +423,62 @@ def test_an_event_that_was_lost_is_published_again_after_a_while(workflow: Workf
     time.sleep(0.5)
     assert sweeper.sweep().published == 1
     assert {message.key() for message in events(flow, 2)} == {request_id.encode()}
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_the_worker_waits_and_gives_nothing_up_when_the_database_is_away(
+    workflow: Workflows, postgres: str, database: str
+) -> None:
+    flow = workflow()
+    flow.worker()
+    flow.wait_for(flow.submit(), Status.COMPLETED)
+    request_id = flow.submit(slow=True)
+    name = make_url(database).database
+    outside = create_engine(
+        postgres.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
+    )
+    with outside.connect() as connection:
+        connection.execute(text(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false"))
+        connection.execute(
+            text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        )
+        time.sleep(2)
+        connection.execute(text(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true"))
+    outside.dispose()
+    flow.wait_for(request_id, Status.COMPLETED)
+    assert flow.dead_letters() == []
+
+
+def test_one_dead_letter_is_written_when_failed_cannot_be_noted_at_once(
+    workflow: Workflows, echo: Echoes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = workflow()
+    broken = iter(range(3))
+    real = Gate.fail
+
+    def fail(gate: Gate, request_id: str, **error: str) -> bool:
+        if next(broken, None) is not None:
+            raise OperationalError("UPDATE", {}, Exception("connection lost"))
+        return real(gate, request_id, **error)
+
+    monkeypatch.setattr(Gate, "fail", fail)
+
+    def before(request: ReportRequest, context: ReportContext) -> None:
+        raise ValueError("no")
+
+    flow.worker(echo(before))
+    request_id = flow.submit()
+    flow.wait_for(request_id, Status.FAILED)
+    assert len(flow.dead_letters()) == 1
+
+
+def test_six_workers_share_the_six_partitions(workflow: Workflows, echo: Echoes) -> None:
+    flow = workflow()
+    strategies = [echo(lambda request, context: time.sleep(0.02)) for _ in range(6)]
+    for strategy in strategies:
+        flow.worker(strategy)
+    requests = {flow.submit(n=n) for n in range(60)}
+    flow.wait_until(lambda: flow.store.counts() == {Status.COMPLETED: 60})
+    assert {made for strategy in strategies for made in strategy.made} == requests
+    assert sum(len(strategy.made) for strategy in strategies) == 60
+    assert sum(bool(strategy.made) for strategy in strategies) > 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -38,6 +38,8 @@ class GivingUp:
         self._on_given_up = on_given_up
         self._dlq_failures = 0
         self._in_a_row = 0
+        self._untold: dict[str, int] = {}
+        """Acknowledged by the DLQ, but `on_given_up` has failed so often for them."""
 
     def row_ended(self) -> None:
         """A record succeeded, so those given up before it were not an outage."""
@@ -47,20 +49,35 @@ class GivingUp:
         """Returns how many were written. Raises `ListenerStopped` by policy, or if the DLQ keeps failing."""
         self._check_policy(verdict)
         try:
-            self._dead_letters.publish(verdict.given_up, keep_alive=keep_alive)
-            if self._on_given_up is not None:
-                for given_up in verdict.given_up:
-                    self._on_given_up(given_up)
+            fresh = [g for g in verdict.given_up if g.record.coordinates not in self._untold]
+            self._dead_letters.publish(fresh, keep_alive=keep_alive)
         except NonRetriableError:
             raise
         except Exception as error:
             self._dlq_failed(verdict, assignment, error)
             return 0
         self._dlq_failures = 0
-        for given_up in verdict.given_up:
+        told = [given_up for given_up in verdict.given_up if self._told(given_up, verdict, assignment)]
+        for given_up in told:
             if (owned := assignment.current(given_up.record)) is not None:
                 owned.offsets.done(given_up.record.offset)
-        return len(verdict.given_up)
+        return len(told)
+
+    def _told(self, given_up: GivenUp, verdict: Verdict, assignment: Assignment) -> bool:
+        """Whether the hook returned. If not, the record stays, but is not published a second time."""
+        where = given_up.record.coordinates
+        try:
+            if self._on_given_up is not None:
+                self._on_given_up(given_up)
+        except NonRetriableError:
+            raise
+        except Exception as error:
+            self._untold[where] = self._untold.get(where, 0) + 1
+            log.error("given up, but not noted down", record=where, error=type(error).__name__)
+            self._delay([given_up], verdict, assignment, self._backoff(self._untold[where]))
+            return False
+        self._untold.pop(where, None)
+        return True
 
     def _check_policy(self, verdict: Verdict) -> None:
         first = verdict.given_up[0]
@@ -86,7 +103,11 @@ class GivingUp:
                 f"dead letters could not be written {self._dlq_failures} times in a row: {error}",
                 hint="nothing of them is committed; mend the DLQ topic and start again",
             ) from error
-        wait = self._backoff(self._dlq_failures)
-        for given_up in verdict.given_up:
-            if (owned := assignment.current(given_up.record)) is not None:
-                verdict.delays[owned.epoch] = max(wait, verdict.delays.get(owned.epoch, 0.0))
+        self._delay(verdict.given_up, verdict, assignment, self._backoff(self._dlq_failures))
+
+    def _delay(
+        self, given_up: Iterable[GivenUp], verdict: Verdict, assignment: Assignment, seconds: float
+    ) -> None:
+        for one in given_up:
+            if (owned := assignment.current(one.record)) is not None:
+                verdict.delays[owned.epoch] = max(seconds, verdict.delays.get(owned.epoch, 0.0))

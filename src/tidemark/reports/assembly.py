@@ -46,7 +46,8 @@ def open_store(settings: Reports) -> StatusStore:
 
 def open_service(settings: Reports, connection: Mapping[str, object]) -> ReportService:
     """`connection`: librdkafka's names of where and how to connect, for consumers and producers alike."""
-    return ReportService(open_store(settings), ReportEventPublisher(connection, topic=settings.topic))
+    publisher = ReportEventPublisher(connection, topic=settings.topic, timeout=10)
+    return ReportService(open_store(settings), publisher)
 
 
 class RunningWorker:

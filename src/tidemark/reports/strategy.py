@@ -96,6 +96,11 @@ class StrategyRegistry(Mapping[str, ReportStrategy]):
             raise ConfigError(f"two strategies make reports of type {strategy.report_type}")
         self._known[strategy.report_type] = strategy
 
+    def with_(self, *strategies: ReportStrategy) -> StrategyRegistry:
+        for strategy in strategies:
+            self.register(strategy)
+        return self
+
     def load_entry_points(self) -> StrategyRegistry:
         """Adds those that installed packages offer under `tidemark.report_strategies`."""
         for found in entry_points(group=GROUP):

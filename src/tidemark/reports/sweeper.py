@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -28,12 +30,20 @@ class Sweeper:
     """
 
     def __init__(
-        self, store: StatusStore, publisher: Publisher, settings: Reports, *, archive: Archive | None = None
+        self,
+        store: StatusStore,
+        publisher: Publisher,
+        settings: Reports,
+        *,
+        archive: Archive | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._publisher = publisher
         self._settings = settings
         self._archive = archive
+        self._monotonic = monotonic
+        self._archive_due = monotonic()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -46,10 +56,18 @@ class Sweeper:
             self._publisher.publish(row)
             self._store.published(row.request.request_id, row.generation)
             published += 1
-        orphans = self.sweep_archive()
+        orphans = self._sweep_archive_if_due()
         if reaped or published or orphans:
             log.info("swept", reaped=reaped, published=published, orphans=orphans)
         return Swept(published, reaped, orphans)
+
+    def _sweep_archive_if_due(self) -> int:
+        """Listing an archive costs more than a query, and an orphan does no harm: so now and then only."""
+        now = self._monotonic()
+        if now < self._archive_due:
+            return 0
+        self._archive_due = now + self._settings.archive.orphan_grace / 4
+        return self.sweep_archive()
 
     def sweep_archive(self) -> int:
         if self._archive is None:

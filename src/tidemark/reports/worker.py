@@ -120,7 +120,7 @@ class ReportWorker:
             if ended.is_set():
                 log.warning("cancelled or taken over, result dropped", request_id=request.request_id)
                 return
-            ref = self._guard(lambda: self._put(report, request, context.inputs))
+            ref = self._guard(lambda: self._put(report, claim, context.inputs))
             self._seam("archived")
         if not self._gate.complete(claim, ref):
             self._not_completed(request, claim)
@@ -141,8 +141,9 @@ class ReportWorker:
         self._gate.pin(claim, json.dumps(inputs))
         return inputs
 
-    def _put(self, report: Report, request: ReportRequest, inputs: Mapping[str, int]) -> str:
-        return self._archive.put(report, request=json.loads(request.to_wire()), inputs=inputs)
+    def _put(self, report: Report, claim: Claim, inputs: Mapping[str, int]) -> str:
+        asked = {**json.loads(claim.row.request.to_wire()), "correlationId": claim.row.correlation_id}
+        return self._archive.put(report, request=asked, inputs=inputs)
 
 
 def judge(error: BaseException) -> Failure:
