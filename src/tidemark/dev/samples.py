@@ -32,6 +32,25 @@ CONTENT_TYPES: Final = {
 }
 
 
+def _optional(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", kind], "default": None}
+
+
+AVRO_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "record",
+    "name": "UserEvent",
+    "namespace": "tidemark.samples",
+    "fields": [
+        {"name": "user_id", "type": "string"},
+        _optional("event_type", "string"),
+        _optional("amount", {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}),
+        _optional("cob", {"type": "int", "logicalType": "date"}),
+        _optional("event_time", {"type": "long", "logicalType": "timestamp-micros"}),
+    ],
+}
+"""The same as `conf/schemas/user-events.avsc`; a test compares the two."""
+
+
 @dataclass(frozen=True)
 class UserEvent:
     user_id: str
@@ -60,8 +79,9 @@ def sample_events(
     tombstone_share: float = 0.001,
     faults: Sequence[FailureCode] | None = None,
     seed: int = 0,
+    every: timedelta = timedelta(milliseconds=10),
 ) -> Iterator[SampleEvent]:
-    """`count` events, one every 10 ms from 2024-01-15 on, the formats in turn.
+    """`count` events, by default one every 10 ms from 2024-01-15 on, the formats in turn.
 
     `bad_share` of them are bad, spread evenly over `faults` (by default every kind that the event's
     format can have); the first bad ones are one of each kind, so a share above 0 shows them all.
@@ -74,7 +94,7 @@ def sample_events(
             user_id=f"u{chosen.randrange(10_000)}",
             event_type=chosen.choice(EVENT_TYPES),
             amount=Decimal(chosen.randrange(0, 100_000)).scaleb(-2),
-            event_time=START + timedelta(milliseconds=10 * number, microseconds=chosen.randrange(10_000)),
+            event_time=START + number * every + timedelta(microseconds=chosen.randrange(10_000)),
         )
         lot = chosen.random()
         fault: FailureCode | None = None
@@ -123,26 +143,7 @@ def encode_avro(event: UserEvent) -> bytes:
 
 @cache
 def _avro_schema() -> Any:
-    """The same as `conf/schemas/user-events.avsc`; a test compares the two."""
-
-    def optional(name: str, kind: Any) -> dict[str, Any]:
-        return {"name": name, "type": ["null", kind], "default": None}
-
-    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
-    return fastavro.parse_schema(
-        {
-            "type": "record",
-            "name": "UserEvent",
-            "namespace": "tidemark.samples",
-            "fields": [
-                {"name": "user_id", "type": "string"},
-                optional("event_type", "string"),
-                optional("amount", decimal),
-                optional("cob", {"type": "int", "logicalType": "date"}),
-                optional("event_time", {"type": "long", "logicalType": "timestamp-micros"}),
-            ],
-        }
-    )
+    return fastavro.parse_schema(dict(AVRO_SCHEMA))
 
 
 def _iso(moment: datetime) -> str:

@@ -1,0 +1,216 @@
+"""From nothing to a landed topic: a broker, records of every kind, a writer killed twice, and the check."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from rich.console import Console
+
+from tidemark.config.load import load_settings
+from tidemark.contract.errors import UsageError
+from tidemark.dev.broker import EmbeddedBroker
+from tidemark.dev.demo_audit import Coordinates, Verdict, dead_letters_of, judge, rows_of
+from tidemark.dev.demo_configuration import BATCHES, PARTITIONS, TOPIC, DemoFiles, write_configuration
+from tidemark.dev.demo_report import (
+    Narrator,
+    table_of_checks,
+    table_of_landed,
+    table_of_rejected,
+    table_of_runs,
+)
+from tidemark.dev.demo_writer import CommitWatch, WriterRun, run_writer
+from tidemark.dev.producers import create_topic, produce
+from tidemark.dev.samples import SampleEvent, sample_events
+from tidemark.platform.jars import jar_paths, tidemark_home
+from tidemark.platform.java import find_java
+from tidemark.source.topics import KafkaAdmin
+
+DEFAULT_RECORDS = 100_000
+FEWEST_RECORDS = 1_000
+MOST_RECORDS = 2_000_000
+_DAYS = 3
+_MOST_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A point of the batch at which a run of the writer is killed, and what that means."""
+
+    faults: str
+    when: str
+    consequence: str
+
+
+KILLS = (
+    Kill(
+        "after-append=kill@3",
+        "between the rows and their dead letters",
+        "The table has the batch's rows, the DLQ topic not yet its dead letters.",
+    ),
+    Kill(
+        "after-publish=kill@2",
+        "between the dead letters and the checkpoint",
+        "Rows and dead letters are out, but Spark's checkpoint does not know of the batch.",
+    ),
+)
+
+
+def run_demo(console: Console, *, records: int = DEFAULT_RECORDS, keep: Path | None = None) -> Verdict:
+    """The whole demo in a temporary folder, or in `keep`, which stays. Everything it starts has ended
+    when it returns or raises.
+
+    Raises:
+        UsageError: `keep` holds something, or `records` is out of range.
+        WriterFailed: the writer ended in another way than by our kill.
+    """
+    if not FEWEST_RECORDS <= records <= MOST_RECORDS:
+        raise UsageError(f"{records} records: the demo takes {FEWEST_RECORDS:,} to {MOST_RECORDS:,}")
+    narrator = Narrator(console)
+    with _folder(keep) as folder:
+        files = DemoFiles(folder)
+        narrator.step("Java and jars")
+        java = find_java()
+        jars = jar_paths("spark", "broker")
+        narrator.say(f"Java {java.version} in {java.home}; {len(jars)} jars in {tidemark_home() / 'jars'}")
+
+        narrator.step("A real Kafka broker")
+        with EmbeddedBroker(files.broker) as broker:
+            narrator.say(f"answers on {broker.bootstrap}; everything of this demo lies in {folder}")
+            # The records are dated 2024: a broker's usual week of retention would take them at once.
+            create_topic(broker.bootstrap, TOPIC, PARTITIONS, retention_ms="-1")
+            write_configuration(files, bootstrap=broker.bootstrap, records=records)
+            narrator.say(f"topic {TOPIC} with {PARTITIONS} partitions; configuration {files.configuration}")
+            produced = _produce(narrator, files, broker.bootstrap, records)
+            runs = _land(narrator, files, produced)
+            verdict = _audit(narrator, files, broker.bootstrap, produced, runs)
+        if keep is not None:
+            _say_what_is_kept(narrator, files, broker.bootstrap)
+    console.print(verdict.line(), soft_wrap=True, style="bold green" if verdict.sound else "bold red")
+    return verdict
+
+
+def _produce(
+    narrator: Narrator, files: DemoFiles, bootstrap: str, records: int
+) -> dict[Coordinates, SampleEvent]:
+    narrator.step("Records: JSON, CSV and Avro, some of them bad in every way there is, some tombstones")
+    events: list[SampleEvent] = []
+    made = sample_events(
+        records,
+        # However few they are, some of every kind.
+        bad_share=max(0.01, min(0.1, 100 / records)),
+        tombstone_share=max(0.001, 10 / records),
+        every=timedelta(days=_DAYS) / records,
+    )
+    with narrator.bar("produced", records) as bar:
+
+        def noted() -> Iterator[SampleEvent]:
+            for event in made:
+                events.append(event)
+                if len(events) % 25_000 == 0 or len(events) == records:
+                    bar.to(len(events))
+                yield event
+
+        acknowledged = produce(bootstrap, TOPIC, (event.record for event in noted()))
+    topic = KafkaAdmin(load_settings(files.configuration).kafka).describe(TOPIC).id
+    bad = sum(event.fault is not None for event in events)
+    none = sum(event.record.value is None for event in events)
+    narrator.say(f"{records - bad - none:,} good, {bad:,} bad, {none:,} tombstones; all acknowledged")
+    places = (Coordinates(topic, place.partition, place.offset) for place in acknowledged)
+    return dict(zip(places, events, strict=True))
+
+
+def _land(narrator: Narrator, files: DemoFiles, produced: dict[Coordinates, SampleEvent]) -> list[WriterRun]:
+    watch = CommitWatch(files.table)
+    should_land = sum(e.fault is None and e.record.value is not None for e in produced.values())
+    runs: list[WriterRun] = []
+    while not runs or runs[-1].killed:
+        number = len(runs) + 1
+        if number > _MOST_RUNS:
+            raise UsageError(
+                "the writer is killed again and again", "is TIDEMARK_FAULTS set by somebody else?"
+            )
+        kill = KILLS[number - 1] if number <= len(KILLS) else None
+        run = _run_once(narrator, files, watch, number, kill, should_land)
+        runs.append(run)
+        if run.killed and kill:
+            narrator.say(f"Killed with SIGKILL {kill.when}. {kill.consequence}", "red")
+        elif kill:
+            narrator.say("It ended before it could be killed.", "yellow")
+    narrator.say(f"All read, in {watch.commits} commits for {BATCHES} planned batches.", "green")
+    return runs
+
+
+def _run_once(
+    narrator: Narrator, files: DemoFiles, watch: CommitWatch, number: int, kill: Kill | None, should_land: int
+) -> WriterRun:
+    narrator.step(f"The writer, run {number}" + (", to be killed" if kill else ", to the end"))
+    narrator.say(f"tidemark ingest --config {files.configuration} --available-now")
+    with narrator.bar("rows in the table", should_land) as bar:
+        bar.to(watch.landed)
+        return run_writer(
+            files,
+            number,
+            watch,
+            faults=kill.faults if kill else "",
+            on_commit=lambda seen: bar.to(seen.landed, f", {seen.commits} commits"),
+        )
+
+
+def _audit(
+    narrator: Narrator,
+    files: DemoFiles,
+    bootstrap: str,
+    produced: dict[Coordinates, SampleEvent],
+    runs: list[WriterRun],
+) -> Verdict:
+    narrator.step("What is really in the table and in the DLQ topic")
+    narrator.say(f"reading {files.table} with Spark, and topic {TOPIC}-dlq")
+    rows = rows_of(files.table)
+    letters = dead_letters_of(bootstrap, f"{TOPIC}-dlq")
+    verdict = judge(produced, rows, letters)
+    reasons = [kill.when for kill in KILLS] + [""] * len(runs)
+    for table in (
+        table_of_runs(runs, reasons[: len(runs)]),
+        table_of_landed(produced, rows),
+        table_of_rejected(produced, letters),
+        table_of_checks(verdict),
+    ):
+        narrator.console.print()
+        narrator.console.print(table)
+    if verdict.published_again:
+        narrator.say(
+            f"{verdict.published_again:,} dead letters were published again after a kill, as at least once"
+            " means. They carry the coordinates of their record, so each counts once."
+        )
+    narrator.console.print()
+    return verdict
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        folder = Path(tempfile.mkdtemp(prefix="tidemark-demo-"))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return
+    keep = keep.expanduser().absolute()
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise UsageError(f"{keep} is not an empty folder", "name one that does not exist yet with --keep")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep
+
+
+def _say_what_is_kept(narrator: Narrator, files: DemoFiles, bootstrap: str) -> None:
+    port = bootstrap.rpartition(":")[2]
+    narrator.say(f"Kept in {files.folder}. To go on with it:")
+    narrator.say(f"tidemark broker start --folder {files.broker} --port {port}")
+    narrator.say(f"tidemark status --config {files.configuration}")
+    narrator.console.print()
