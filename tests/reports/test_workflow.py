@@ -16,15 +16,16 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
 from tidemark.config.reports import Reports
-from tidemark.contract.errors import NonRetriableError, RetriableError, UsageError
-from tidemark.listener.failure import Scope
+from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriableError, UsageError
+from tidemark.contract.failures import Scope
 from tidemark.listener.judging import backoff_of
+from tidemark.reports.archive_guard import ArchiveRefused
 from tidemark.reports.gate import Claim, Gate, Refused
 from tidemark.reports.publisher import GENERATION, NotPublished
 from tidemark.reports.request import ReportRequest, Status
 from tidemark.reports.strategy import ReportContext
 from tidemark.reports.sweeper import Sweeper
-from tidemark.reports.worker import ArchiveClosed, judge
+from tidemark.reports.worker import judge
 
 if TYPE_CHECKING:
     from tests.reports.conftest import Echo, Workflow
@@ -399,10 +400,16 @@ def test_a_worker_is_not_stopped_by_one_request_whatever_it_raises() -> None:
     class Own(Exception):
         pass
 
-    for error in (NonRetriableError("x"), UsageError("x"), Own("x"), RetriableError("x")):
+    for error in (NonRetriableError("x"), UsageError("x"), Own("x"), RetriableError("x"), KeyError("x")):
         assert judge(error).scope is not Scope.PROCESS
-    assert judge(ArchiveClosed("open", retry_after=9)).deferred
-    assert judge(ArchiveClosed("open", retry_after=9)).retry_after == 9
+    assert judge(RetriableError("x")).retriable
+    assert not judge(UsageError("x")).retriable
+    assert judge(BreakerOpen("open", retry_after=9)).deferred
+    assert judge(BreakerOpen("open", retry_after=9)).retry_after == 9
+    assert judge(ArchiveRefused("no such bucket")).scope is Scope.PROCESS
+    assert (
+        "secret" not in judge(OperationalError("UPDATE secret", {"p": "secret"}, Exception("secret"))).message
+    )
 
 
 def test_the_same_submission_again_is_the_same_request(workflow: Workflows) -> None:

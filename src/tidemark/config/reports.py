@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from tidemark.config.base import Section
 from tidemark.config.listener import Assignor, Listener, RetryBackoff
+from tidemark.config.sections import BreakerSettings
 
 
 class ArchiveOptions(Section):
@@ -21,14 +22,6 @@ class ArchiveOptions(Section):
     orphan_grace: float = Field(
         3600.0, ge=0, description="Seconds an unreferenced archive object is left alone before it is swept."
     )
-
-
-class ArchiveBreaker(Section):
-    used_by: ClassVar[str] = "report worker"
-
-    failures: int = Field(5, ge=1, description="Consecutive failures that open it.")
-    open_for: float = Field(60.0, gt=0, description="Seconds it stays open.")
-    successes: int = Field(3, ge=1, description="Successes that close it again.")
 
 
 class ReportSource(Section):
@@ -71,11 +64,13 @@ class Reports(Section):
     )
     max_crashes: int = Field(5, ge=1, description="Workers a request may take down before it is FAILED.")
     archive: ArchiveOptions = Field(default_factory=ArchiveOptions)
-    breaker: ArchiveBreaker = Field(default_factory=ArchiveBreaker)
+    breaker: BreakerSettings | None = Field(
+        None, description="Of the archive; the file's `breaker` by default."
+    )
     sources: dict[str, ReportSource] = Field(
         default_factory=dict, description="Landed tables by the name a request calls them (`source`)."
     )
-    assignor: Assignor = Assignor.COOPERATIVE
+    assignor: Assignor = Field(Assignor.COOPERATIVE, description="partition.assignment.strategy.")
     max_poll_interval: float = Field(
         300.0, ge=1, description="Seconds; polling goes on while a report is made."
     )

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Scope(StrEnum):
-    """How far a failure reaches, which decides what becomes of the record."""
-
-    RECORD = "RECORD"
-    """The record is bad: retrying it cannot help others, and may not help it."""
-    DEPENDENCY = "DEPENDENCY"
-    """Something it needs is down and may heal."""
-    PROCESS = "PROCESS"
-    """Configuration, credentials, a bug: a person must act, the listener stops."""
+from tidemark.contract.failures import Facts, Scope, Verdict
 
 
 @dataclass(frozen=True)
 class Failure:
-    """`retriable`: another attempt may succeed. `deferred`: not an attempt at all (an open breaker)."""
+    """What the listener needs to know. `scope` decides what becomes of the record.
+
+    `retriable`: another attempt may succeed. `deferred`: not an attempt at all (an open breaker).
+    """
 
     exception_class: str
     message: str
@@ -31,3 +24,28 @@ class Failure:
     condition: str | None = None
     sqlstate: str | None = None
     category: str = "UNCLASSIFIED"
+
+    @classmethod
+    def of(
+        cls,
+        facts: Facts,
+        verdict: Verdict,
+        *,
+        scope: Scope | None = None,
+        retriable: bool = True,
+        deferred: bool = False,
+        message: str | None = None,
+    ) -> Failure:
+        """`scope`, `message`: instead of the verdict's and the facts' own."""
+        return cls(
+            exception_class=facts.exception_class,
+            message=facts.message if message is None else message,
+            scope=verdict.scope if scope is None else scope,
+            retriable=retriable,
+            deferred=deferred,
+            retry_after=facts.retry_after,
+            cause_class=facts.cause_class,
+            condition=next(iter(facts.conditions), None),
+            sqlstate=next(iter(facts.sqlstates), None),
+            category=verdict.category,
+        )

@@ -16,8 +16,9 @@ from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service.jobs import Run, RunLifeCycleState, RunResultState
 
 from tidemark.config.listener import JobExecutorOptions
+from tidemark.contract.failures import Scope
 from tidemark.listener.batch import Batch, BatchResult, Record
-from tidemark.listener.failure import Failure, Scope
+from tidemark.listener.failure import Failure
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient

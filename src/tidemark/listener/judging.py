@@ -1,4 +1,4 @@
-"""Takes down what an exception says about itself: how far it reaches and whether it may heal."""
+"""What a handler's exception means to the listener, and how long it waits before the next attempt."""
 
 from __future__ import annotations
 
@@ -6,39 +6,34 @@ import random
 from collections.abc import Callable
 
 from tidemark.config.listener import RetryBackoff
-from tidemark.contract.errors import NonRetriableError, RetriableError, TidemarkError
-from tidemark.listener.failure import Failure, Scope
+from tidemark.contract.backoff import Backoff
+from tidemark.contract.errors import BreakerOpen
+from tidemark.contract.failures import UNCLASSIFIED, Scope
+from tidemark.listener.executor import Judge
+from tidemark.listener.failure import Failure
+from tidemark.resilience.classification import Classifier
+from tidemark.resilience.facts import facts_of
 
 
-def judge(error: BaseException) -> Failure:
-    """What a handler raised. `NonRetriableError` stops the listener, `RetriableError` waits for a dependency,
-    and so do broken connections and timeouts; anything else counts against the record.
+def judge_with(classifier: Classifier) -> Judge:
+    """Reads an exception by the rules that the pipeline uses too, with two differences.
+
+    What no rule knows counts against the record: the handler is somebody's own code. And a bad record is
+    tried `max-attempts` times like any other, for that is the listener's exit condition.
     """
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    transient = isinstance(error, RetriableError | ConnectionError | TimeoutError)
-    process = isinstance(error, NonRetriableError)
-    return Failure(
-        exception_class=class_name(error),
-        message=error.message if isinstance(error, TidemarkError) else str(error) or type(error).__name__,
-        scope=Scope.PROCESS if process else Scope.DEPENDENCY if transient else Scope.RECORD,
-        retry_after=error.retry_after if isinstance(error, RetriableError) else None,
-        cause_class=None if cause is None else class_name(cause),
-        condition=error.condition if isinstance(error, TidemarkError) else None,
-    )
 
+    def judge(error: BaseException) -> Failure:
+        facts = facts_of(error)
+        verdict = classifier.classify(error)
+        scope = Scope.RECORD if verdict == UNCLASSIFIED else None
+        return Failure.of(facts, verdict, scope=scope, deferred=isinstance(error, BreakerOpen))
 
-def class_name(error: BaseException) -> str:
-    kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return judge
 
 
 def backoff_of(
     settings: RetryBackoff, *, uniform: Callable[[float, float], float] = random.uniform
 ) -> Callable[[int], float]:
-    """Seconds to wait after the n-th failure, n from 1; spread, and never above the cap."""
-
-    def wait(failures: int) -> float:
-        raw = min(settings.cap, settings.base * 2.0 ** min(failures - 1, 60))
-        return uniform(raw * (1 - settings.jitter), min(settings.cap, raw * (1 + settings.jitter)))
-
-    return wait
+    """Seconds to wait after the n-th failure, n from 1."""
+    backoff = Backoff(base=settings.base, cap=settings.cap, jitter=settings.jitter)
+    return lambda failures: backoff.delay(failures, uniform)

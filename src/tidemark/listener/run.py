@@ -10,10 +10,11 @@ from tidemark.contract.errors import ConfigError
 from tidemark.listener.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import Executor, InProcessExecutor
 from tidemark.listener.from_settings import connection_of, consumer_of, handler_of, listener_of
-from tidemark.listener.judging import backoff_of, judge
+from tidemark.listener.judging import backoff_of, judge_with
 from tidemark.listener.listener import AtLeastOnceListener, Totals
 from tidemark.listener.rebalance import Notice
 from tidemark.listener.starting import StartingOffsets
+from tidemark.resilience.classification import classifier_for
 
 
 def listener_for(
@@ -54,4 +55,4 @@ def _executor(section: Listener) -> Executor:
         return DatabricksJobExecutor(WorkspaceClient(), section.job)
     if section.handler is None:
         raise ConfigError("the listener calls nothing", hint="name `listener.handler` or `listener.job`")
-    return InProcessExecutor(handler_of(section.handler), judge=judge)
+    return InProcessExecutor(handler_of(section.handler), judge=judge_with(classifier_for()))

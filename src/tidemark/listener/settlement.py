@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidemark.config.listener import Listener
+from tidemark.contract.failures import Scope
 from tidemark.listener.assignment import Assigned, Assignment
 from tidemark.listener.batch import Batch, BatchResult, Record
-from tidemark.listener.failure import Failure, Scope
+from tidemark.listener.failure import Failure
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from tidemark.listener.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import InProcessExecutor
 from tidemark.listener.listener import AtLeastOnceListener, Totals
 from tidemark.reports.archive import Archive
+from tidemark.reports.archive_guard import BREAKER, ArchiveGuard, Guard
 from tidemark.reports.database import open_engine
 from tidemark.reports.gate import Gate
 from tidemark.reports.objects import ObjectStore, open_objects
@@ -25,7 +26,8 @@ from tidemark.reports.store import StatusStore
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
 from tidemark.reports.sweeper import Sweeper
 from tidemark.reports.tables import migrate
-from tidemark.reports.worker import Guard, ReportWorker, judge
+from tidemark.reports.worker import ReportWorker, judge
+from tidemark.resilience.breaker import Breaker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +97,7 @@ def open_worker(
         archive,
         strategies,
         context=context,
-        guard=guard or (lambda write: write()),
+        guard=guard or ArchiveGuard(Breaker(BREAKER, settings.breaker)),
         max_crashes=settings.max_crashes,
         seam=seam,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidemark.config.reports import ArchiveBreaker, Reports, ReportSource
+from tidemark.config.reports import Reports, ReportSource
 from tidemark.config.settings import Settings
 
 
@@ -34,12 +34,7 @@ def reports_of(settings: Settings) -> Reports:
             "region": archive.region or settings.s3.region,
         }
     )
-    if "breaker" not in given:
-        changes["breaker"] = ArchiveBreaker(
-            failures=settings.breaker.failure_threshold,
-            open_for=settings.breaker.open_seconds,
-            successes=settings.breaker.success_threshold,
-        )
+    changes["breaker"] = section.breaker or settings.breaker
     if "max_poll_interval" not in given:
         changes["max_poll_interval"] = consumer.max_poll_interval_ms / 1000
     if "session_timeout" not in given:

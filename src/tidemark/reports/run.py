@@ -9,10 +9,12 @@ from tidemark.config.settings import Settings
 from tidemark.listener.from_settings import connection_of
 from tidemark.listener.judging import backoff_of
 from tidemark.listener.listener import Totals
+from tidemark.reports.archive_guard import BREAKER, ArchiveGuard
 from tidemark.reports.assembly import RunningWorker, open_worker
 from tidemark.reports.from_settings import reports_of, s3_credentials
 from tidemark.reports.objects import open_objects
 from tidemark.reports.strategy import StrategyRegistry
+from tidemark.resilience.breakers import FOLDER, Breakers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,12 +29,15 @@ def worker_of(
 ) -> RunningWorker:
     """With the landed report types and those of installed packages; Spark is started when needed."""
     reports = reports_of(settings)
+    breakers = Breakers(settings.state_dir / FOLDER, reports.breaker)
+    archive_breaker = breakers.get(BREAKER)
     return open_worker(
         reports,
         connection_of(settings),
         strategies=all_strategies() if strategies is None else strategies,
         backoff=backoff_of(reports.retry),
         open_spark=open_spark or _session,
+        guard=ArchiveGuard(archive_breaker),
         objects=open_objects(reports.archive, credentials=s3_credentials(settings)),
         on_progress=on_progress,
     )

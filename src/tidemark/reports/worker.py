@@ -8,28 +8,24 @@ from collections.abc import Callable, Mapping
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from tidemark.contract.errors import NonRetriableError, RetriableError, TidemarkError, UsageError
+from tidemark.contract.errors import BreakerOpen, ConfigError, NonRetriableError, RetriableError, UsageError
+from tidemark.contract.failures import Scope
 from tidemark.listener.batch import Batch, Record
 from tidemark.listener.dead_letter import PREFIX
-from tidemark.listener.failure import Failure, Scope
-from tidemark.listener.judging import class_name
+from tidemark.listener.failure import Failure
 from tidemark.listener.settlement import GivenUp
 from tidemark.reports.archive import Archive, Report
+from tidemark.reports.archive_guard import ArchiveRefused, Guard
 from tidemark.reports.gate import Claim, Gate, Refused
 from tidemark.reports.publisher import GENERATION
 from tidemark.reports.request import BadEvent, ReportRequest
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
+from tidemark.resilience.classification import Classifier
+from tidemark.resilience.facts import facts_of
+
+CLASSIFIER = Classifier()
 
 log = structlog.get_logger("tidemark.reports")
-
-Guard = Callable[[Callable[[], str]], str]
-"""Runs the write to the archive behind its circuit breaker."""
-
-
-class ArchiveClosed(RetriableError):
-    """The archive's breaker is open: no attempt is made and none is counted."""
-
-    condition = "TIDEMARK_ARCHIVE_CLOSED"
 
 
 class LeaseRanOut(RetriableError):
@@ -149,28 +145,22 @@ class ReportWorker:
 def judge(error: BaseException) -> Failure:
     """How a failure of one request is dealt with. No request may stop the worker for all others.
 
-    The database down is not the request's fault: the worker waits for it, and counts no attempt.
+    Only what would fail for every request does: configuration, or an archive that refuses us. An open
+    breaker, or a database that is down, is not the request's fault: no attempt is counted.
     """
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    database = isinstance(error, SQLAlchemyError)
+    facts = facts_of(error)
+    verdict = CLASSIFIER.classify(error)
+    if isinstance(error, ConfigError | ArchiveRefused):
+        return Failure.of(facts, verdict, scope=Scope.PROCESS)
+    if isinstance(error, SQLAlchemyError):
+        # Its text may hold the statement's parameters.
+        message = f"the status database failed: {type(error).__name__}"
+        return Failure.of(facts, verdict, scope=Scope.DEPENDENCY, deferred=True, message=message)
+    if isinstance(error, BreakerOpen):
+        return Failure.of(facts, verdict, scope=Scope.DEPENDENCY, deferred=True)
     final = isinstance(error, BadEvent | UsageError | NonRetriableError)
-    deferred = database or isinstance(error, ArchiveClosed)
-    return Failure(
-        exception_class=class_name(error),
-        # A database error's text may hold the statement's parameters.
-        message=f"the status database failed: {type(error).__name__}" if database else _text(error),
-        scope=Scope.DEPENDENCY if deferred or isinstance(error, RetriableError | OSError) else Scope.RECORD,
-        retriable=not final,
-        deferred=deferred,
-        retry_after=error.retry_after if isinstance(error, RetriableError) else None,
-        cause_class=None if cause is None else class_name(cause),
-        condition=error.condition if isinstance(error, TidemarkError) else None,
-        category="REQUEST" if final else "DEPENDENCY" if deferred else "UNCLASSIFIED",
-    )
-
-
-def _text(error: BaseException) -> str:
-    return error.message if isinstance(error, TidemarkError) else str(error) or type(error).__name__
+    scope = Scope.DEPENDENCY if verdict.scope is Scope.DEPENDENCY and not final else Scope.RECORD
+    return Failure.of(facts, verdict, scope=scope, retriable=not final)
 
 
 def _request_id(record: Record) -> str | None:
