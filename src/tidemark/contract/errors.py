@@ -8,14 +8,19 @@
     │   ├── LedgerError      the table's log and the stream do not fit together
     │   ├── DataLoss         Kafka no longer has records that were not read
     │   └── SchemaConflict   the table's schema is not the stream's
-    └── RetriableError       DEPENDENCY scope: may heal by itself
-        └── RestartStream    the query must start again from the ledger
+    ├── RetriableError       DEPENDENCY scope: may heal by itself
+    │   ├── RestartStream    the query must start again from the ledger
+    │   ├── RetriesExhausted retries or their deadline are used up; holds the facts and the verdict
+    │   └── BreakerOpen      the destination is being left alone
+    └── ShutdownRequested    the process was told to end while it waited; not a failure
 
 `RetriableError` and `NonRetriableError` are public: executors, report strategies and decoders that
 users write raise them, or subclasses, to say which kind their failure is.
 """
 
 from __future__ import annotations
+
+from tidemark.contract.failures import UNCLASSIFIED, Facts, Verdict
 
 
 class TidemarkError(Exception):
@@ -76,3 +81,33 @@ class RetriableError(TidemarkError):
 
 class RestartStream(RetriableError):
     condition = "TIDEMARK_RESTART"
+
+
+class RetriesExhausted(RetriableError):
+    """Raised `from` the last error, which was retriable. `attempts` is how often the step was tried."""
+
+    condition = "TIDEMARK_EXHAUSTED"
+
+    def __init__(
+        self,
+        message: str,
+        hint: str | None = None,
+        *,
+        attempts: int = 1,
+        facts: Facts | None = None,
+        verdict: Verdict = UNCLASSIFIED,
+    ) -> None:
+        super().__init__(message, hint, retry_after=facts.retry_after if facts else None)
+        self.attempts = attempts
+        self.facts = facts or Facts()
+        self.verdict = verdict
+
+
+class BreakerOpen(RetriableError):
+    """Nothing was tried. `retry_after`: seconds until a probe is let through."""
+
+    condition = "TIDEMARK_BREAKER_OPEN"
+
+
+class ShutdownRequested(TidemarkError):
+    condition = "TIDEMARK_SHUTDOWN"

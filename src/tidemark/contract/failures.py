@@ -1,0 +1,155 @@
+"""The vocabulary of failures: what is known about one (`Facts`) and what to do about it (`Verdict`).
+
+Values only: they pickle, and they never hold the exception, which may keep a JVM object alive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tidemark.contract.backoff import Backoff
+
+
+class Action(StrEnum):
+    """What to do after a failure."""
+
+    RETRY = "RETRY"
+    """The same step again after a backoff."""
+    RETRY_OP = "RETRY_OP"
+    """The whole operation again on a fresh snapshot: another commit got in between."""
+    RESTART_QUERY = "RESTART_QUERY"
+    """The streaming query again, from the ledger."""
+    DLQ = "DLQ"
+    """The record is bad and will stay so."""
+    STOP = "STOP"
+    """A person must act."""
+    TREAT_AS_SUCCESS = "TREAT_AS_SUCCESS"
+    """The work is done; only something after it failed. Alert."""
+    SHUTDOWN = "SHUTDOWN"
+    """Not a failure: the process was told to end."""
+
+
+class Scope(StrEnum):
+    """How far a failure reaches."""
+
+    RECORD = "RECORD"
+    DEPENDENCY = "DEPENDENCY"
+    PROCESS = "PROCESS"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One exception of a cause chain. `kin`: names of its class's ancestors, where they are known."""
+
+    name: str
+    message: str = ""
+    kin: tuple[str, ...] = ()
+    condition: str | None = None
+    sqlstate: str | None = None
+    http_status: int | None = None
+    aws_code: str | None = None
+    kafka_code: str | None = None
+    grpc_code: str | None = None
+    fatal: bool = False
+    retry_after: float | None = None
+
+    @property
+    def simple_name(self) -> str:
+        return simple(self.name)
+
+
+def simple(name: str) -> str:
+    """A class's own name, without its package or the class around it."""
+    return name.rpartition(".")[2].rpartition("$")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known about one failure: the links of its cause chain, outermost first."""
+
+    links: tuple[Link, ...] = ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(link.name for link in self.links if link.name))
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(link.condition for link in self.links if link.condition))
+
+    @property
+    def sqlstates(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(link.sqlstate for link in self.links if link.sqlstate))
+
+    @property
+    def http_status(self) -> int | None:
+        return next((link.http_status for link in self.links if link.http_status), None)
+
+    @property
+    def aws_code(self) -> str | None:
+        return next((link.aws_code for link in self.links if link.aws_code), None)
+
+    @property
+    def kafka_code(self) -> str | None:
+        return next((link.kafka_code for link in self.links if link.kafka_code), None)
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds; the longest that any link asks for."""
+        return max((link.retry_after for link in self.links if link.retry_after is not None), default=None)
+
+    @property
+    def message(self) -> str:
+        return next((link.message for link in self.links if link.message), "")
+
+    @property
+    def exception_class(self) -> str:
+        """The outermost class: for the header `exception.class.name`."""
+        return self.classes[0] if self.classes else ""
+
+    @property
+    def cause_class(self) -> str | None:
+        """The innermost class, where it is another: for the header `cause.class.name`."""
+        return self.classes[-1] if len(self.classes) > 1 else None
+
+    @property
+    def summary(self) -> str:
+        """One line for a person: the class that failed and what it said."""
+        first = (self.message.strip().splitlines() or [""])[0][:300]
+        return f"{simple(self.exception_class)}: {first}" if first else simple(self.exception_class)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do about a failure.
+
+    `category` is a bounded word for metrics. `max_retries` and `backoff`, where set, replace the
+    stream's own. `then` is the action once retries are used up; None leaves it to `on-exhausted`.
+    `rule` names the rule that decided.
+    """
+
+    category: str
+    action: Action
+    scope: Scope
+    counts_for_breaker: bool = False
+    max_retries: int | None = None
+    backoff: Backoff | None = None
+    then: Action | None = None
+    rule: str = field(default="", compare=False)
+
+    @property
+    def retriable(self) -> bool:
+        return self.action in (Action.RETRY, Action.RETRY_OP)
+
+    def for_batch(self) -> Verdict:
+        """What it means where a whole batch failed: an error of our own code is not the records' fault."""
+        if self.category != "BUG":
+            return self
+        return Verdict("BUG", Action.STOP, Scope.PROCESS, rule=self.rule)
+
+
+UNCLASSIFIED = Verdict(
+    "UNCLASSIFIED", Action.RETRY, Scope.DEPENDENCY, counts_for_breaker=True, rule="unclassified"
+)
+"""No rule knows the failure: retried within bounds, then handled as exhausted."""

@@ -1,0 +1,62 @@
+"""The verdicts that the built-in rules share."""
+
+from __future__ import annotations
+
+from tidemark.contract.backoff import Backoff
+from tidemark.contract.failures import Action, Scope, Verdict
+
+COMMIT_BACKOFF = Backoff(base=0.1)
+"""`fault-tolerance.md`, Handle Concurrent Writes: from 100 ms, doubled."""
+
+
+def retry(
+    category: str,
+    *,
+    max_retries: int | None = None,
+    then: Action | None = None,
+    backoff: Backoff | None = None,
+) -> Verdict:
+    """A dependency that may heal; counts for its breaker."""
+    return Verdict(
+        category,
+        Action.RETRY,
+        Scope.DEPENDENCY,
+        counts_for_breaker=True,
+        max_retries=max_retries,
+        backoff=backoff,
+        then=then,
+    )
+
+
+def stop(category: str) -> Verdict:
+    return Verdict(category, Action.STOP, Scope.PROCESS)
+
+
+def dead_letter(category: str) -> Verdict:
+    return Verdict(category, Action.DLQ, Scope.RECORD)
+
+
+NETWORK = retry("NETWORK")
+THROTTLED = retry("THROTTLED")
+UNAVAILABLE = retry("UNAVAILABLE")
+MISSING_FILE = retry("MISSING_FILE", max_retries=1, then=Action.STOP)
+MISSING_TOPIC = retry("MISSING_TOPIC", then=Action.STOP)
+EXPIRED = retry("EXPIRED_CREDENTIALS", max_retries=1, then=Action.STOP)
+
+CONFLICT = Verdict("CONFLICT", Action.RETRY_OP, Scope.DEPENDENCY, backoff=COMMIT_BACKOFF)
+TABLE_CHANGED = Verdict("CONFLICT", Action.RETRY_OP, Scope.DEPENDENCY, max_retries=2, backoff=COMMIT_BACKOFF)
+COMMITTED = Verdict("COMMITTED", Action.TREAT_AS_SUCCESS, Scope.DEPENDENCY)
+RESTART = Verdict("RESTART", Action.RESTART_QUERY, Scope.DEPENDENCY)
+SHUTDOWN = Verdict("SHUTDOWN", Action.SHUTDOWN, Scope.PROCESS)
+
+CREDENTIALS = stop("CREDENTIALS")
+MISSING = stop("MISSING")
+CONFIGURATION = stop("CONFIGURATION")
+SCHEMA = stop("SCHEMA")
+FENCED = stop("FENCED")
+DATA_LOSS = stop("DATA_LOSS")
+INTERNAL = stop("INTERNAL")
+
+MALFORMED = dead_letter("MALFORMED")
+INVALID = dead_letter("INVALID")
+BUG = dead_letter("BUG")
