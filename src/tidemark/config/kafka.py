@@ -18,7 +18,6 @@ OWN_PROPERTIES = {
     "enable.auto.commit": "kafka.consumer.enable-auto-commit",
     "max.poll.interval.ms": "kafka.consumer.max-poll-interval-ms",
     "session.timeout.ms": "kafka.consumer.session-timeout-ms",
-    "heartbeat.interval.ms": "kafka.consumer.heartbeat-interval-ms",
     "max.poll.records": "kafka.consumer.max-poll-records",
     "fetch.max.wait.ms": "kafka.consumer.fetch-max-wait-ms",
     "fetch.wait.max.ms": "kafka.consumer.fetch-max-wait-ms",
@@ -95,9 +94,7 @@ class Security(Section):
 
 
 class ConsumerSettings(Section):
-    """The consumer's keys keep their Kafka meaning. Spark has no group membership: keys that speak of
-    one reach only the listener and the report worker.
-    """
+    """Keys that speak of group membership are the listener's, for what its own section leaves out."""
 
     used_by: ClassVar[str] = "listener"
 
@@ -105,8 +102,8 @@ class ConsumerSettings(Section):
         "tidemark",
         min_length=1,
         max_length=249,
-        description="Group that the marks are committed to for lag tools, and that the listener joins.",
-        json_schema_extra={"used_by": "admin client, listener"},
+        description="Group that the marks are committed to, for lag tools. Nothing resumes from it.",
+        json_schema_extra={"used_by": "admin client"},
     )
     auto_offset_reset: Literal["earliest", "latest"] = Field(
         "earliest",
@@ -126,24 +123,25 @@ class ConsumerSettings(Section):
     session_timeout_ms: int = Field(
         30_000, ge=1, description="Time without a heartbeat after which the group drops the member."
     )
-    heartbeat_interval_ms: int = Field(3_000, ge=1, description="Time between two heartbeats.")
-    max_poll_records: int = Field(500, ge=1, description="Records the listener takes at a time.")
+    max_poll_records: int = Field(
+        500, ge=1, description="Records the listener hands over at a time; its `batch-size`."
+    )
     fetch_max_wait_ms: int = Field(
         500,
         ge=0,
         description="Time the broker may wait for more data before it answers a fetch.",
-        json_schema_extra={"used_by": "Spark, listener"},
+        json_schema_extra={"used_by": "Spark"},
     )
     isolation_level: Literal["read_committed", "read_uncommitted"] = Field(
         "read_committed",
         description="`read_committed` leaves out the records of aborted transactions.",
-        json_schema_extra={"used_by": "Spark, admin client, listener"},
+        json_schema_extra={"used_by": "Spark, listener"},
     )
     client_id: str | None = Field(
         None,
         min_length=1,
         description="Name under which the broker's own logs and quotas know the client.",
-        json_schema_extra={"used_by": "Spark, admin client, listener"},
+        json_schema_extra={"used_by": "admin client, listener"},
     )
 
     @field_validator("enable_auto_commit")
@@ -163,11 +161,6 @@ class ConsumerSettings(Section):
 
     @model_validator(mode="after")
     def _timeouts(self) -> Self:
-        if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            raise ValueError(
-                f"heartbeat-interval-ms ({self.heartbeat_interval_ms}) is not below "
-                f"session-timeout-ms ({self.session_timeout_ms}): every member would be dropped"
-            )
         if self.max_poll_interval_ms < self.session_timeout_ms:
             raise ValueError(
                 f"max-poll-interval-ms ({self.max_poll_interval_ms}) is below "

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from tidemark.config.base import Section
+from tidemark.config.failures import FailureRule
 
 
 class Format(StrEnum):
@@ -109,7 +110,7 @@ class Rule(Section):
 
     used_by: ClassVar[str] = "Spark"
 
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, description="Name of the rule in dead letters; each its own.")
     expr: str = Field(min_length=1, description="A deterministic SQL expression over the decoded columns.")
     message: str = Field("", description="What a person reads in the dead letter.")
 
@@ -238,7 +239,13 @@ class Stream(Section):
 
     used_by: ClassVar[str] = "Spark"
 
-    kafka_topic: str = Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")
+    kafka_topic: str = Field(
+        min_length=1,
+        max_length=249,
+        pattern=r"^[A-Za-z0-9._-]+$",
+        description="The Kafka topic to read.",
+        json_schema_extra={"used_by": "Spark, admin client"},
+    )
     supported_formats: tuple[Format, ...] = Field(
         (Format.JSON,), min_length=1, description="Formats to expect. With one there is no detection."
     )
@@ -262,6 +269,10 @@ class Stream(Section):
     processing: Processing = Field(default_factory=Processing)
     idempotency: Idempotency = Field(default_factory=Idempotency)
     dead_letter: DeadLetterOptions = Field(default_factory=DeadLetterOptions)
+    failures: tuple[FailureRule, ...] = Field(
+        (),
+        description="Rules on how failures are classified, asked before the built-in ones (docs/failures.md).",
+    )
     starting_offsets: Literal["earliest", "latest"] | None = Field(
         None, description="Where a new stream starts; by default the consumer's auto-offset-reset."
     )
@@ -269,7 +280,10 @@ class Stream(Section):
         "stop",
         description="When retention took records that were not read: stop, or record the range and go on.",
     )
-    schema_evolution: Literal["fixed", "add-columns"] = "fixed"
+    schema_evolution: Literal["fixed", "add-columns"] = Field(
+        "fixed",
+        description="`add-columns` adds new nullable columns to the table; other changes stop the stream.",
+    )
 
     @field_validator("supported_formats", mode="before")
     @classmethod

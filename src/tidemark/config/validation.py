@@ -17,6 +17,13 @@ from tidemark.config.shape import Finding, keys_of, sections_in
 
 M = TypeVar("M", bound=Section)
 MOST_ROUNDS = 8
+PLACEHOLDERS = {
+    "kafka-topic": "unreadable",
+    "bootstrap-servers": "unreadable:1",
+    "name": "unreadable",
+    "expr": "true",
+}
+"""What stands in for a required key that is wrong, so that the rest of its section is still checked."""
 
 
 def validated(
@@ -29,22 +36,29 @@ def validated(
     """
     remaining = deepcopy(dict(values))
     findings: dict[Finding, None] = {}
+    pruned: list[KeyPath] = []
     for _ in range(MOST_ROUNDS):
         try:
             return model.model_validate(remaining), list(findings)
         except ValidationError as e:
             errors = e.errors(include_url=False)
         located = [(_document_path(e["loc"], remaining, missing=e["type"] == "missing"), e) for e in errors]
+        faulty = [*pruned, *(loc for loc, _ in located)]
         for loc, error in located:
-            if error["type"] == "too_short" and any(
-                len(o) > len(loc) and o[: len(loc)] == loc for o, _ in located
-            ):
-                continue  # only short of the items that are faulty themselves
+            inside = any(len(p) > len(loc) and p[: len(loc)] == loc for p in faulty)
+            gone = any(p[: len(loc)] == loc for p in pruned)
+            if (error["type"] == "too_short" and inside) or (error["type"] == "missing" and gone):
+                continue  # a result of faults that are named already
             path = (*at, *loc)
             findings[(path, *_words(error, model, loc, shown=path not in quiet))] = None
-        faulty = [loc[:-1] if error["type"] == "missing" else loc for loc, error in located]
-        if not all([_prune(remaining, loc) for loc in faulty]):
-            return None, list(findings)
+        for loc, error in located:
+            missing = error["type"] == "missing"
+            if missing and loc[-1] in PLACEHOLDERS:
+                _place(remaining, loc, PLACEHOLDERS[str(loc[-1])])
+                continue
+            pruned.append(loc)
+            if not _prune(remaining, loc[:-1] if missing else loc):
+                return None, list(findings)
     return None, list(findings)
 
 
@@ -80,6 +94,12 @@ def _prune(values: dict[str, Any], path: KeyPath) -> bool:
         # emptied, not removed: other errors of this round name later positions
         return _prune(values, path[:-1])
     return True
+
+
+def _place(values: Any, path: KeyPath, value: str) -> None:
+    for part in path[:-1]:
+        values = values.setdefault(part, {}) if isinstance(values, dict) else values[part]
+    values[path[-1]] = value
 
 
 def _words(error: ErrorDetails, model: type[Section], loc: KeyPath, *, shown: bool) -> tuple[str, str]:
