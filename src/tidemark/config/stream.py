@@ -271,7 +271,7 @@ class Stream(Section):
     dead_letter: DeadLetterOptions = Field(default_factory=DeadLetterOptions)
     failures: tuple[FailureRule, ...] = Field(
         (),
-        description="Rules on how failures are classified, asked before the built-in ones (docs/failures.md).",
+        description="Own rules on how failures are classified, asked first (docs/failures.md).",
     )
     starting_offsets: Literal["earliest", "latest"] | None = Field(
         None, description="Where a new stream starts; by default the consumer's auto-offset-reset."
