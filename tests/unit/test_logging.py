@@ -5,25 +5,11 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Iterator
 
 import pytest
-import structlog
 from pydantic import SecretStr
 
 from tidemark.observe.logging import bind, configure_logging, get_logger
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    root, room = logging.getLogger(), logging.getLogger("tidemark")
-    before = (list(root.handlers), root.level, list(room.handlers), room.level, room.propagate)
-    yield
-    structlog.reset_defaults()
-    root.handlers[:], room.handlers[:] = before[0], before[2]
-    root.setLevel(before[1])
-    room.setLevel(before[3])
-    room.propagate = before[4]
 
 
 def lines_of(out: io.StringIO) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -37,7 +38,10 @@ class Finding:
 
 @app.callback(invoke_without_command=True)
 def doctor(*, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False) -> None:
-    """Look at Java, packages, jars, configuration, schemas, folders and the broker. Exit code 1 if any is not well."""
+    """Look at Java, packages, jars, configuration, schemas, folders and the broker.
+
+    Each thing that is not well comes with a mend. Exit code 1 if there is any.
+    """
     findings: list[Finding] = []
     console = Console(highlight=False, soft_wrap=True)
     for finding in examine(config, target):
@@ -160,22 +164,34 @@ def _broker(settings: Settings) -> Finding:
     from tidemark.source.clients import admin_options
 
     servers = settings.kafka.bootstrap_servers
+    local = servers.startswith(("localhost", "127."))
+    remote = "check kafka.bootstrap-servers, kafka.security and the network"
+    mend = "tidemark broker start" if local else remote
+    if refused := _refused(servers):
+        return Finding("broker", False, f"{servers} does not answer: {refused}", mend)
     client = AdminClient({**admin_options(settings.kafka), "socket.timeout.ms": int(BROKER_TIMEOUT_S * 1000)})
     try:
         known = client.list_topics(timeout=BROKER_TIMEOUT_S)
     except KafkaException as e:
-        local = servers.startswith(("localhost", "127."))
-        mend = (
-            "tidemark broker start"
-            if local
-            else "check kafka.bootstrap-servers, kafka.security and the network"
-        )
         return Finding("broker", False, masked_text(f"{servers} does not answer: {e.args[0].str()}"), mend)
     absent = sorted({s.kafka_topic for s in settings.streams.values()} - set(known.topics))
     if absent:
         mend = f"kafka-topics --create --topic {absent[0]}, or produce to it"
         return Finding("broker", False, f"{servers} answers, but has no topic {', '.join(absent)}", mend)
     return Finding("broker", True, f"{servers}, {len(known.brokers)} broker(s), every topic is there")
+
+
+def _refused(servers: str) -> str | None:
+    """Why no server can be connected to at all, which takes librdkafka long to say; None if one can."""
+    reasons = []
+    for server in servers.split(","):
+        host, _, port = server.rpartition("://")[2].rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=BROKER_TIMEOUT_S):
+                return None
+        except OSError as e:
+            reasons.append(e.strerror or str(e))
+    return ", ".join(dict.fromkeys(reasons)).lower()
 
 
 def _line(finding: Finding) -> Text:

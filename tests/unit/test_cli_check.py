@@ -1,0 +1,158 @@
+"""`tidemark check --quick` and `tidemark doctor`: neither starts Spark here."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidemark.cli.app import main
+
+CONFIGURATION = """\
+kafka:
+  bootstrap-servers: localhost:{port}
+connector:
+  topics:
+    orders:
+      kafka-topic: orders
+      schema:
+        file: orders.ddl
+      fields:
+        when: {{epoch: ms}}
+      rules:
+        - {{name: positive, expr: amount > 0}}
+      destination:
+        bucket: ./lake
+        path: orders
+        partition-columns: [cob]
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "orders.ddl").write_text("id STRING NOT NULL, amount DECIMAL(10,2), cob DATE, when TIMESTAMP")
+    (tmp_path / "tidemark.yml").write_text(CONFIGURATION.format(port=free_port()))
+    return tmp_path / "tidemark.yml"
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    code = main([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_right_configuration_has_no_fault(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--quick", "--config", str(config)]) == 0
+    shown = capsys.readouterr().out
+    assert f"✓ orders: orders → decoded {config.parent}/lake/orders" in shown
+    assert "No fault. Rules and enrichment were not analysed." in shown
+
+
+def test_a_right_configuration_is_printed_for_a_program(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, result = answer(capsys, "check", "--quick", "--config", str(config))
+    assert (code, result["ok"], result["faults"], result["expressions_checked"]) == (0, True, [], False)
+    assert result["configuration"]["connector"]["topics"]["orders"]["processing"]["max-retries"] == 3
+
+
+def test_faults_of_the_schema_are_placed_at_the_key_that_causes_them(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (config.parent / "orders.ddl").write_text("id STRING NOT NULL, amount DECIMAL(10,2), when STRING")
+    code, result = answer(capsys, "check", "--quick", "--config", str(config))
+    assert (code, result["ok"]) == (2, False)
+    (fault,) = result["faults"]
+    assert (fault["line"], fault["key"]) == (10, "connector.topics.orders.fields.when.epoch")
+
+
+def test_a_column_that_the_table_would_not_have_is_a_fault(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(config.read_text().replace("[cob]", "[cob_date]"))
+    code, result = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = result["faults"]
+    assert code == 2
+    assert (fault["line"], fault["problem"]) == (16, "the table has no column cob_date")
+    assert fault["hint"].startswith("it has id, amount, cob, when")
+
+
+def test_a_schema_that_cannot_be_read_is_a_fault(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (config.parent / "orders.ddl").write_text("id STRING amount")
+    code, result = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = result["faults"]
+    assert (code, fault["line"], fault["key"]) == (2, 8, "connector.topics.orders.schema.file")
+
+
+def findings(capsys: pytest.CaptureFixture[str], config: Path) -> tuple[int, dict[str, dict[str, Any]]]:
+    code, result = answer(capsys, "doctor", "--config", str(config))
+    return code, {finding["name"]: finding for finding in result["findings"]}
+
+
+def test_the_doctor_says_what_is_not_well_and_how_to_mend_it(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = findings(capsys, config)
+    assert code == 1
+    assert all(found[name]["ok"] for name in ("python", "java", "configuration", "schemas", "table orders"))
+    assert found["pyspark"]["detail"] == "4.2.0"
+    assert not found["broker"]["ok"]
+    assert "does not answer" in found["broker"]["detail"]
+    assert found["broker"]["mend"] == "tidemark broker start"
+    assert not (config.parent / "lake").exists()
+
+
+def test_the_doctor_finds_a_file_where_a_folder_is_needed(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (config.parent / "lake").write_text("in the way")
+    code, found = findings(capsys, config)
+    assert code == 1
+    assert found["table orders"]["detail"] == f"{config.parent}/lake is a file, and a folder is needed there"
+
+
+def test_the_doctor_stops_at_a_faulty_configuration_and_names_the_command(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text("nonsense: 1")
+    code, found = findings(capsys, config)
+    assert (code, list(found)[-1]) == (1, "configuration")
+    assert found["configuration"]["mend"] == f"tidemark check --config {config}"
+
+
+def test_the_doctor_names_the_command_that_installs_java_when_there_is_none(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(config.parent))
+    monkeypatch.setenv("PATH", str(config.parent))
+    monkeypatch.setattr("tidemark.platform.java.USUAL_FOLDERS", ())
+    monkeypatch.setattr("tidemark.platform.java.find_java.__kwdefaults__", {"environ": None, "folders": ()})
+    code, found = findings(capsys, config)
+    assert (code, found["java"]["ok"]) == (1, False)
+    assert "install" in found["java"]["mend"]
+
+
+def test_the_doctor_finds_missing_jars_and_downloads_none(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_HOME", str(config.parent / "home"))
+    _, found = findings(capsys, config)
+    assert found["jars"]["detail"].startswith("0 of ")
+    assert found["jars"]["mend"] == "python -m tidemark.platform.ready"
+    assert not (config.parent / "home").exists()
+
+
+def test_lines_for_a_person_carry_marks_and_hints(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--config", str(config)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("✓ configuration: ") for line in lines)
+    broker = next(i for i, line in enumerate(lines) if line.startswith("✗ broker: "))
+    assert lines[broker + 1].strip() == "hint: tidemark broker start"
