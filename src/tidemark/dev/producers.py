@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tidemark.contract.errors import TidemarkError
+from tidemark.source.topics import OffsetSpec
 
 
 class ProduceFailed(TidemarkError):
@@ -65,6 +66,34 @@ def delete_topic(bootstrap: str, name: str) -> None:
         if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return
     raise ProduceFailed(f"topic {name} was deleted, but still shows")
+
+
+def topic_sizes(bootstrap: str) -> dict[str, list[int]]:
+    """Records per partition of every topic but Kafka's own, by name.
+
+    Raises:
+        ProduceFailed: nothing answers at this address.
+    """
+    client = admin(bootstrap)
+    try:
+        topics = client.list_topics(timeout=10).topics
+        names = sorted(name for name in topics if not name.startswith("__"))
+        places = [TopicPartition(name, p) for name in names for p in sorted(topics[name].partitions)]
+        low, high = (
+            {(at.topic, at.partition): found.result(30).offset for at, found in asked.items()}
+            for asked in (
+                client.list_offsets(dict.fromkeys(places, spec))
+                for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+            )
+        )
+    except KafkaException as error:
+        raise ProduceFailed(
+            f"no Kafka answers on {bootstrap}: {error.args[0].str()}", "is it the right address?"
+        ) from error
+    sizes: dict[str, list[int]] = {name: [] for name in names}
+    for name, partition in low:
+        sizes[name].append(high[name, partition] - low[name, partition])
+    return sizes
 
 
 def produce(
