@@ -203,7 +203,7 @@ def test_other_partitions_go_on_when_one_backs_off(scene: Scenes) -> None:
 def test_no_attempt_is_counted_when_a_dependency_is_down(scene: Scenes) -> None:
     one = scene()
     one.fill([2])
-    outages = iter(range(7))
+    outages = iter(range(5))
 
     def handler(batch: Batch) -> None:
         if next(outages, None) is not None:

@@ -72,6 +72,7 @@ def killed_everywhere(
         yield dict(zip(POINTS, pool.map(one, POINTS), strict=True))
 
 
+@pytest.mark.timeout(200)
 def test_a_request_is_ended_once_when_its_worker_is_killed_at_any_point(
     killed_everywhere: dict[str, tuple[Workflow, str]],
 ) -> None:
@@ -108,7 +109,7 @@ def test_every_request_ends_once_when_workers_are_killed_and_the_archive_fails(
     workflow: Callable[..., Workflow], tmp_path: Path
 ) -> None:
     """6 partitions, 3 workers, 500 requests; SIGKILLs, archive outages and the rebalances they bring."""
-    flow = workflow(lease=2, max_crashes=50)
+    flow = workflow(lease=2, max_crashes=50, breaker={"open-seconds": 1})
     requests = [flow.submit(n=n, fail=n % 50 == 7) for n in range(500)]
     doubled = requests[::10]
     for request_id in doubled:

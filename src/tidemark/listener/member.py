@@ -137,7 +137,17 @@ class GroupMember:
         self._quietly(self._consumer.pause, partitions)
 
     def resume(self, partitions: Iterable[Partition]) -> None:
-        self._quietly(self._consumer.resume, partitions)
+        resumed = list(partitions)
+        self._quietly(self._consumer.resume, resumed)
+        if resumed:
+            self._wake(resumed[0])
+
+    def _wake(self, where: Partition) -> None:
+        """With everything paused the client's thread sleeps for up to a second; a request ends that."""
+        try:
+            self._consumer.get_watermark_offsets(TopicPartition(*where), timeout=0.1, cached=False)
+        except KafkaException as error:
+            log.debug("no answer after resuming", error=str(error.args[0]))
 
     def _quietly(
         self, change: Callable[[list[TopicPartition]], None], partitions: Iterable[Partition]

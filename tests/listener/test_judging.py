@@ -1,0 +1,143 @@
+"""What a handler's exception means: public errors, outages that are known as such, and everything else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemark.config.listener import Listener, RetryBackoff
+from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriableError
+from tidemark.contract.failures import Scope
+from tidemark.listener import Batch, BatchFailure, BatchResult, PartialSuccess, Record
+from tidemark.listener.assignment import Assignment
+from tidemark.listener.judging import backoff_of, judge_with
+from tidemark.listener.settlement import Settlement
+from tidemark.resilience.classification import Classifier
+
+JUDGE = judge_with(Classifier())
+
+
+class Own(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "scope"),
+    [
+        (RetriableError("down"), Scope.DEPENDENCY),
+        (ConnectionResetError("reset"), Scope.DEPENDENCY),
+        (TimeoutError("late"), Scope.DEPENDENCY),
+        (NonRetriableError("stop"), Scope.PROCESS),
+        (ValueError("bad"), Scope.RECORD),
+        (KeyError("bad"), Scope.RECORD),
+        (Own("unheard of"), Scope.RECORD),
+    ],
+)
+def test_a_failure_reaches_as_far_as_its_error_says(error: Exception, scope: Scope) -> None:
+    failure = JUDGE(error)
+    assert failure.scope is scope
+    assert failure.retriable
+    assert str(error.args[0]) in failure.message
+
+
+def test_no_attempt_is_counted_when_a_breaker_was_open() -> None:
+    failure = JUDGE(BreakerOpen("open", retry_after=12))
+    assert failure.deferred
+    assert failure.retry_after == 12
+
+
+def test_the_cause_is_named_when_there_is_one() -> None:
+    try:
+        try:
+            raise KeyError("inner")
+        except KeyError as inner:
+            raise Own("outer") from inner
+    except Own as error:
+        failure = JUDGE(error)
+    assert failure.exception_class.endswith("Own")
+    assert failure.cause_class == "KeyError"
+
+
+def test_waits_double_up_to_the_cap_and_spread() -> None:
+    middle = backoff_of(RetryBackoff(), uniform=lambda low, high: (low + high) / 2)
+    assert [middle(n) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 16]
+    assert middle(200) <= 30
+    lowest = backoff_of(RetryBackoff(), uniform=lambda low, high: low)
+    assert lowest(1) == 0.75
+
+
+def test_an_index_outside_the_batch_fails_the_whole_batch() -> None:
+    for error in (BatchFailure(5, Own("x")), PartialSuccess({-1: Own("x")}), PartialSuccess({})):
+        result = BatchResult.of_exception(3, error, JUDGE)
+        assert result.whole
+        assert not any(result.done(index) for index in range(3))
+    with pytest.raises(ValueError, match="outside"):
+        BatchResult.of_failures(2, {2: JUDGE(Own("x"))})
+
+
+def settled(
+    batch: Batch, result: BatchResult, assignment: Assignment, **options: object
+) -> tuple[object, Settlement]:
+    settings = Listener.model_validate({"topics": ("t",), "group_id": "g", **options})
+    settlement = Settlement(settings, lambda n: float(n))
+    return settlement.settle(batch, result, assignment), settlement
+
+
+def batch_of(assignment: Assignment, *offsets: int) -> Batch:
+    owned = assignment.get(("t", 0))
+    assert owned is not None
+    for offset in offsets:
+        owned.offsets.receive(offset)
+    return Batch(tuple(Record("t", 0, o, None, None, epoch=owned.epoch) for o in offsets))
+
+
+def test_results_of_a_former_assignment_count_for_nothing() -> None:
+    assignment = Assignment()
+    assignment.add(("t", 0), 0)
+    old = batch_of(assignment, 0, 1)
+    assignment.drop([("t", 0)])
+    now = assignment.add(("t", 0), 0)
+    now.offsets.receive(0)
+    verdict, _ = settled(old, BatchResult.success(), assignment)
+    assert verdict.succeeded == 0
+    assert now.offsets.prefix == 0
+
+
+def test_batches_are_halved_until_a_record_stands_alone_when_none_is_named() -> None:
+    assignment = Assignment()
+    assignment.add(("t", 0), 0)
+    batch = batch_of(assignment, *range(9))
+    failure = BatchResult.whole_failure(9, JUDGE(Own("x")))
+    verdict, settlement = settled(batch, failure, assignment, max_attempts=1, batch_size=9)
+    assert verdict.given_up == []
+    assert settlement.limit == 4
+
+
+def test_the_dependencys_own_wish_is_the_wait_when_it_says_one() -> None:
+    assignment = Assignment()
+    assignment.add(("t", 0), 0)
+    batch = batch_of(assignment, 0)
+    failure = BatchResult.whole_failure(1, JUDGE(RetriableError("busy", retry_after=17)))
+    verdict, _ = settled(batch, failure, assignment)
+    assert verdict.outage == 17
+    counted, _ = settled(batch, failure, assignment, on_outage="dead-letter")
+    assert counted.outage is None
+    assert list(counted.delays.values()) == [17]
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"topics": ("t", "t-dlq")}, "own DLQ topic"),
+        ({"handler": "a:b", "job": {"job_id": 1, "location": "x"}}, "not both"),
+        ({"dlq_timeout": 300}, "dlq-timeout"),
+        ({"retry": {"base": 40}}, "base"),
+        ({"session_timeout": 301}, "session-timeout"),
+        ({"max_attempts": 0}, "max-attempts|max_attempts"),
+        ({"topics": ()}, "topics"),
+    ],
+)
+def test_what_does_not_fit_is_refused_when_the_configuration_is_read(
+    options: dict[str, object], part: str
+) -> None:
+    with pytest.raises(ValueError, match=part):
+        Listener.model_validate({"topics": ("t",), "group_id": "g", **options})
