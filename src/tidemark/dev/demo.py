@@ -13,7 +13,9 @@ from pathlib import Path
 from rich.console import Console
 
 from tidemark.config.load import load_settings
+from tidemark.config.stream import Format
 from tidemark.contract.errors import UsageError
+from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.demo_audit import Coordinates, Verdict, dead_letters_of, judge, rows_of
 from tidemark.dev.demo_configuration import BATCHES, PARTITIONS, TOPIC, DemoFiles, write_configuration
@@ -183,6 +185,15 @@ def _audit(
     ):
         narrator.console.print()
         narrator.console.print(table)
+    taken_for_avro = sum(
+        at in produced and produced[at].format is not Format.AVRO
+        for at in {letter.at for letter in letters if letter.code == FailureCode.MALFORMED_AVRO}
+    )
+    if taken_for_avro:
+        narrator.say(
+            f"{taken_for_avro:,} of the MALFORMED_AVRO were made as broken JSON: where a topic has all three"
+            " formats, what looks like neither JSON nor CSV is read as Avro."
+        )
     if verdict.published_again:
         narrator.say(
             f"{verdict.published_again:,} dead letters were published again after a kill, as at least once"
