@@ -81,8 +81,12 @@ def schema_faults(settings: Settings, *, quick: bool = False) -> list[Fault]:
             plan = decode_plan(seen, base_dir=settings.config_dir, spark=spark)
         except ConfigError as e:
             faults += [settings.fault(*_located(text, stream, at)) for text in _listed(e.message)]
-        else:
-            faults += [settings.fault(*found) for found in _columns(stream, plan, at)]
+            bare = stream.model_copy(update={"rules": (), "enrich": {}})
+            try:
+                plan = decode_plan(bare, base_dir=settings.config_dir)
+            except ConfigError:
+                continue  # the schema itself is at fault, so its columns are not known
+        faults += [settings.fault(*found) for found in _columns(stream, plan, at)]
     return faults
 
 
