@@ -1,0 +1,42 @@
+"""The demo from end to end, smaller: a broker of its own, three runs of the writer, the check."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemark.cli.app import main
+from tidemark.dev.demo_audit import rows_of
+from tidemark.dev.demo_configuration import DemoFiles
+
+LAST_LINE = re.compile(
+    r"produced (\d+) = landed (\d+) \+ rejected (\d+) \+ skipped (\d+), lost 0, duplicated 0"
+)
+
+
+@pytest.mark.timeout(600)
+def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "demo"
+    code = main(["demo", "--records", "3000", "--keep", str(folder)])
+    told = capsys.readouterr()
+    assert code == 0, told.err
+    last = LAST_LINE.fullmatch(told.out.rstrip().splitlines()[-1])
+    assert last is not None
+    produced, landed, rejected, skipped = map(int, last.groups())
+    assert produced == 3000 == landed + rejected + skipped
+    assert min(landed, rejected, skipped) > 0
+    assert len(rows_of(DemoFiles(folder).table)) == landed
+    assert told.out.count("Killed with SIGKILL") == 2
+    for told_of in (
+        "2024-01-17",
+        "MALFORMED_CSV",
+        "RULE_VIOLATED",
+        "EMPTY_PAYLOAD",
+        "amount must not be negative",
+    ):
+        assert told_of in told.out
