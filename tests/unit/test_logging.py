@@ -7,9 +7,10 @@ import re
 import threading
 
 import pytest
+import structlog
 from pydantic import SecretStr
 
-from tidemark.observe.logging import bind, configure_logging, get_logger
+from tidemark.observe.logging import bind, configure_logging
 
 
 def lines_of(out: io.StringIO) -> list[str]:
@@ -34,20 +35,20 @@ def test_a_console_line_reads_as_in_the_source_document_when_a_record_is_traced(
 
 def _log_in_thread(correlation_id: str, topic: str) -> None:
     with bind(correlation_id=correlation_id):
-        get_logger("tidemark.pipeline.batch").info("Processing message", topic=topic)
+        structlog.get_logger("tidemark.pipeline.batch").info("Processing message", topic=topic)
 
 
 def test_a_line_has_a_dash_for_the_correlation_id_when_none_is_bound() -> None:
     out = io.StringIO()
     configure_logging("console", "INFO", stream=out)
-    get_logger("tidemark.x").warning("breaker opened")
+    structlog.get_logger("tidemark.x").warning("breaker opened")
     assert " WARN [-] tidemark.x - breaker opened" in lines_of(out)[0]
 
 
 def test_a_json_line_carries_what_is_bound_and_drops_it_afterwards() -> None:
     out = io.StringIO()
     configure_logging("json", "INFO", stream=out)
-    log = get_logger("tidemark.pipeline")
+    log = structlog.get_logger("tidemark.pipeline")
     with bind(stream="orders", batch=7, correlation_id="c-1"):
         log.info("batch landed", accepted=3)
     log.info("idle")
@@ -67,7 +68,7 @@ def test_a_json_line_carries_what_is_bound_and_drops_it_afterwards() -> None:
 def test_lines_below_the_level_are_left_out() -> None:
     out = io.StringIO()
     configure_logging("console", "WARNING", stream=out)
-    log = get_logger("tidemark.x")
+    log = structlog.get_logger("tidemark.x")
     log.debug("one record")
     log.info("batch totals")
     log.warning("retrying")
@@ -98,7 +99,7 @@ def test_lines_below_the_level_are_left_out() -> None:
 def test_a_secret_or_a_payload_is_never_shown(format: str, fields: dict[str, object]) -> None:
     out = io.StringIO()
     configure_logging("json" if format == "json" else "console", "DEBUG", secret_fields=["iban"], stream=out)
-    get_logger("tidemark.x").info("connecting", **fields)
+    structlog.get_logger("tidemark.x").info("connecting", **fields)
     assert "connecting" in out.getvalue()
     assert "hunter2" not in out.getvalue()
 
@@ -106,7 +107,7 @@ def test_a_secret_or_a_payload_is_never_shown(format: str, fields: dict[str, obj
 def test_a_secret_inside_a_message_or_a_traceback_is_masked() -> None:
     out = io.StringIO()
     configure_logging("console", "INFO", stream=out)
-    log = get_logger("tidemark.x")
+    log = structlog.get_logger("tidemark.x")
     try:
         raise ValueError("cannot reach http://app:hunter2@store/ with password=hunter2")
     except ValueError:
@@ -119,7 +120,7 @@ def test_a_secret_inside_a_message_or_a_traceback_is_masked() -> None:
 def test_a_value_with_line_breaks_stays_in_one_line() -> None:
     out = io.StringIO()
     configure_logging("console", "INFO", stream=out)
-    get_logger("tidemark.x").info("odd", topic="a\nforged line")
+    structlog.get_logger("tidemark.x").info("odd", topic="a\nforged line")
     assert len(lines_of(out)) == 1
 
 
@@ -142,7 +143,7 @@ def test_the_root_logger_is_left_alone_when_the_application_set_it_up() -> None:
     logging.getLogger().handlers[:] = [theirs]
     configure_logging("console", "INFO", stream=io.StringIO())
     assert logging.getLogger().handlers == [theirs]
-    get_logger("tidemark.x").error("ours")
+    structlog.get_logger("tidemark.x").error("ours")
     assert theirs.stream.getvalue() == ""
 
 
@@ -151,14 +152,14 @@ def test_lines_come_once_when_logging_is_set_up_again() -> None:
     logging.getLogger().handlers[:] = []
     configure_logging("console", "INFO", stream=first)
     configure_logging("console", "INFO", stream=second)
-    get_logger("tidemark.x").info("once")
+    structlog.get_logger("tidemark.x").info("once")
     assert first.getvalue() == ""
     assert len(lines_of(second)) == 1
 
 
 def test_lines_go_to_standard_error_when_no_stream_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("console", "INFO")
-    get_logger("observer").info("hello")
+    structlog.get_logger("tidemark.observer").info("hello")
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "tidemark.observer - hello" in captured.err

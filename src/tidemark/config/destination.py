@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +98,7 @@ def location(text: str, *, root: Path) -> str:
     """A folder as written in the configuration, made absolute: relative ones lie under `root`."""
     if _SCHEME.match(text):
         return text.rstrip("/") if not text.endswith(":///") else text
-    return str((root / Path(text).expanduser()).resolve()) if not text.startswith("/") else _tidy(text)
+    return _tidy(text) if text.startswith("/") else os.path.normpath(root / os.path.expanduser(text))
 
 
 def table_ref(destination: Destination, *, root: Path, scheme: str = "s3a") -> TableRef:

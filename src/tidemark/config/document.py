@@ -172,6 +172,9 @@ class _Reader:
         except Unset as e:
             self._fault(path, node, e.problem, e.hint)
             return _UNREADABLE
+        if any(c < " " and c not in "\t\r\n" for c in text):
+            self._fault(path, node, "holds a control character", "remove it")
+            return _UNREADABLE
         if text != raw:
             self.document.from_environment.add(path)
         # `${NAME:}` is how a Spring file says "nothing unless set"

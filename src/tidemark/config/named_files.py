@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -32,11 +33,13 @@ def with_schemas_by_name(values: dict[str, Any], config_dir: Path) -> dict[str, 
 def missing_files(values: dict[str, Any], config_dir: Path) -> Iterator[Finding]:
     """A finding for each file that is named and cannot be read as one."""
     for path, written in _named(values):
-        file = config_dir / Path(written).expanduser()
-        if file.is_dir():
+        file = config_dir / os.path.expanduser(written)
+        if os.path.isdir(file):
             yield path, f"{written} is a folder", "name a file in it"
-        elif not file.is_file():
-            beside = [f.name for f in file.parent.iterdir() if f.is_file()] if file.parent.is_dir() else []
+        elif not os.path.isfile(file):
+            beside = (
+                [f.name for f in file.parent.iterdir() if f.is_file()] if os.path.isdir(file.parent) else []
+            )
             near = get_close_matches(file.name, beside, n=1, cutoff=0.6)
             hint = f"did you mean {near[0]}?" if near else "create it, or correct the path"
             yield path, f"there is no file {written} beside the configuration", hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -113,7 +114,7 @@ class Settings:
 
     def path_of(self, written: str) -> Path:
         """A file that the configuration names (schemas, certificates): relative to the file's folder."""
-        return self.config_dir / Path(written).expanduser()
+        return self.config_dir / os.path.expanduser(written)
 
     def location(self, written: str) -> str:
         """A folder that the configuration names, absolute: relative to the project's folder."""
@@ -174,6 +175,6 @@ def _with_absolute_files(kafka: KafkaSettings, config_dir: Path) -> KafkaSetting
     """Certificates lie beside the configuration, wherever the process was started."""
     tls = kafka.security.tls
     written = {name: getattr(tls, name) for name in TLS_FILES}
-    absolute = {name: str(config_dir / Path(file).expanduser()) for name, file in written.items() if file}
+    absolute = {name: str(config_dir / os.path.expanduser(file)) for name, file in written.items() if file}
     security = kafka.security.model_copy(update={"tls": tls.model_copy(update=absolute)})
     return kafka.model_copy(update={"security": security})

@@ -88,14 +88,6 @@ def configure_logging(
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
-def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """A logger of that name; names outside `tidemark` are put inside it."""
-    logger: structlog.stdlib.BoundLogger = structlog.get_logger(
-        name if name.split(".")[0] == ROOM else f"{ROOM}.{name}"
-    )
-    return logger
-
-
 def bind(**fields: object) -> AbstractContextManager[None]:
     """Every line inside the `with` carries these: `bind(stream="orders", batch=7, correlation_id=…)`.
 
