@@ -16,7 +16,8 @@ from tidemark.config.load import parse_settings
 CONF = Path(__file__).parents[2] / "conf"
 ODD: list[Any] = [
     None, [], {}, "", "x", "~nobody/x", -1, 0, 1.5, True, [1, 2], {"a": 1}, [{}], [[]], [None], "${X}",
-    "${X:}", "a" * 300, "a" * 5000, {"a": {"b": {"c": 1}}}, 10**30, "\0", "..", "/", float("nan"), float("inf"),
+    "${X:}", "a" * 300, "a" * 5000, {"a": {"b": {"c": 1}}}, 10**30, "\0", "..", "/",
+    float("nan"), float("inf"),
 ]  # fmt: skip
 
 

@@ -81,18 +81,19 @@ def is_there(module: str) -> bool:
 
 
 def load_command(module: str, name: str) -> Any:
-    """The command of `tidemark.cli.<module>`. An app that is only a callback is a plain command."""
+    """The command of `tidemark.cli.<module>`; an app that holds one function is a plain command."""
     sub: typer.Typer = importlib.import_module(f"tidemark.cli.{module}").app
-    alone = sub.registered_callback
-    if (
-        alone is not None
-        and alone.callback is not None
-        and not (sub.registered_commands or sub.registered_groups)
-    ):
+    functions = [c.callback for c in sub.registered_commands]
+    if sub.registered_callback is not None and sub.registered_callback.callback is not None:
+        functions.append(sub.registered_callback.callback)
+    if len(functions) == 1 and functions[0] is not None and not sub.registered_groups:
         plain = typer.Typer(add_completion=False)
-        plain.command(name)(alone.callback)
-        sub = plain
-    command = typer.main.get_command(sub)
+        plain.command(name)(functions[0])
+        command = typer.main.get_command(plain)
+        if isinstance(sub.info.help, str):
+            command.help = f"{sub.info.help}\n\n{command.help or ''}".strip()
+    else:
+        command = typer.main.get_group(sub)
     command.name = name
     return command
 
