@@ -32,13 +32,13 @@ settings.load_profile("tidemark")
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The one session of the run: Delta, Kafka and Avro, in UTC, two cores."""
+    """The one session of the run: Delta, Kafka and Avro, in UTC, two cores; a failed task is tried three times."""
     from tidemark.platform.session import local_session
 
     folder = tmp_path_factory.mktemp("spark")
     session = local_session(
         "tidemark-tests",
-        master="local[2]",
+        master="local[2,3]",
         extra_conf={
             "spark.default.parallelism": "2",
             "spark.sql.shuffle.partitions": "2",

@@ -18,10 +18,11 @@ from tidemark.contract import records
 from tidemark.contract.own_commit import OwnCommit
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, produce
-from tidemark.pipeline.batch import BatchReport
+from tidemark.pipeline.batch_plan import BatchReport
 from tidemark.pipeline.ingest import Ingest, StreamOutcome
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
+from tidemark.source.groups import GroupOffsets
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin
 
@@ -74,7 +75,7 @@ class StreamUnderTest:
             self.settings(**stream),
             available_now=True,
             on_report=self.reports.append,
-            retry_sleep=lambda _: None,
+            sleep=lambda _: False,
         )
 
     def run(self, **stream: Any) -> StreamOutcome:
@@ -87,7 +88,7 @@ class StreamUnderTest:
         if outcome.error is not None:
             raise outcome.error
 
-    def produce(self, *values: bytes | None | SampleRecord) -> None:
+    def produce(self, *values: bytes | SampleRecord | None) -> None:
         produce(self.broker.bootstrap, self.topic, values)
 
     @property
@@ -103,6 +104,10 @@ class StreamUnderTest:
 
     def state(self) -> LedgerState:
         return read_state(DeltaLog(self.spark, self.table))
+
+    def group(self) -> GroupOffsets:
+        kafka = self.settings().kafka
+        return GroupOffsets(KafkaAdmin(kafka), kafka.consumer.group_id)
 
     def own_commits(self) -> list[OwnCommit]:
         """Oldest first."""

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import SparkSession
 from tests.stream_under_test import BAD, StreamUnderTest, good
+
+from tidemark.config.stream import Stream
+from tidemark.contract import records
+from tidemark.pipeline import fault_points
+from tidemark.transform import decode_plan, transform
 
 Make = Callable[..., StreamUnderTest]
 
@@ -41,8 +50,6 @@ def test_nothing_lands_twice_when_the_stream_runs_again(stream: Make) -> None:
 
 
 def test_the_stream_resumes_from_the_marks_when_the_checkpoint_is_gone(stream: Make) -> None:
-    import shutil
-
     events = stream(partitions=3)
     events.produce(*[good(i) for i in range(30)], BAD)
     events.land()
@@ -51,3 +58,49 @@ def test_the_stream_resumes_from_the_marks_when_the_checkpoint_is_gone(stream: M
     events.land()
     assert events.ids() == list(range(40))
     assert len(events.accounted()) == 42
+
+
+def test_idempotent_processing(spark: SparkSession, tmp_path: object) -> None:
+    """`testIdempotentProcessing` of kafka-native-idempotency.md: the same message gives the same result."""
+    stream = Stream.model_validate(
+        {
+            "kafka-topic": "user-events",
+            "schema": {"ddl": "user_id STRING NOT NULL, event_type STRING, cob STRING"},
+            "cob": {"field": "cob"},
+        }
+    )
+    plan = decode_plan(stream, base_dir=tmp_path, spark=spark)  # type: ignore[arg-type]
+    message = b'{"user_id":"123","event_type":"click","cob":"2024-01-15"}'
+    envelope = ("user-events", "id", 0, 7, None, "create_time", None, message, [])
+    envelopes = spark.createDataFrame([envelope], records.ENVELOPE_DDL)
+    first = transform(envelopes, plan).select("route", "row.*")
+    second = transform(envelopes, plan).select("route", "row.*")
+    assert first.first()["route"] == "accepted"  # type: ignore[index]
+    assert_df_equality(first, second)
+
+
+def test_kafka_offset_management(stream: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`testKafkaOffsetManagement` of kafka-native-idempotency.md: a consumer that dies before it
+    acknowledges reads the message again, and no duplicate appears in Delta Lake.
+    """
+    events = stream()
+    events.produce(good(1))
+    monkeypatch.setenv(fault_points.VARIABLE, "after-append=raise")
+    fault_points.forget()
+    assert events.run().error is not None
+    group = events.group()
+    assert dict(group.read(events.topic, (0,))) == {}
+    monkeypatch.delenv(fault_points.VARIABLE)
+    events.land()
+    assert events.ids() == [1]
+    assert dict(group.read(events.topic, (0,))) == {0: 1}
+
+
+def test_a_group_reset_changes_nothing_when_the_table_has_marks(stream: Make) -> None:
+    events = stream()
+    events.produce(*[good(i) for i in range(5)])
+    events.land()
+    events.group().commit(events.topic, {0: 0})
+    events.produce(good(5))
+    events.land()
+    assert events.ids() == list(range(6))

@@ -7,14 +7,19 @@ from collections.abc import Callable
 
 import pytest
 from delta.tables import DeltaTable
-
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
+
+from tidemark.contract import records
 from tidemark.contract.errors import DataLoss, Fenced, LedgerError, NonRetriableError
 from tidemark.contract.own_commit import CommitKind
-from tidemark.dev.producers import admin, create_topic, delete_topic
+from tidemark.dev.producers import SampleRecord, admin, create_topic, delete_topic
 from tidemark.pipeline import batch as batch_module
 from tidemark.pipeline import fault_points
+from tidemark.pipeline import ingest as ingest_module
 from tidemark.pipeline.ingest import Ingest
+from tidemark.transform import DecodePlan, transform
 
 Make = Callable[..., StreamUnderTest]
 
@@ -68,6 +73,36 @@ def test_counts_and_dead_letters_are_whole_when_a_write_fails_once_and_is_retrie
     events.land()
     assert events.ids() == list(range(9))
     assert len(events.dead_letters()) == 1
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_counts_and_dead_letters_are_whole_when_a_task_fails(
+    stream: Make, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """One failure is Spark's own retry of the task; three fail the write, and it is tried again."""
+    events = stream(partitions=2)
+    events.produce(*[SampleRecord(good(i), partition=i % 2) for i in range(40)])
+    events.produce(*[SampleRecord(BAD, partition=i % 2) for i in range(10)])
+    marker = events.folder / "failures"
+    marker.write_text("")
+
+    @F.udf("binary")
+    def flaky(value):  # type: ignore[no-untyped-def]
+        if value == BAD and len(marker.read_text()) < failures:
+            marker.write_text(marker.read_text() + "x")
+            raise OSError("a task that fails")
+        return value
+
+    def failing_transform(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
+        return transform(envelopes, plan).withColumn(records.PAYLOAD, flaky(records.PAYLOAD))
+
+    monkeypatch.setattr(ingest_module, "transform", failing_transform)
+    events.land()
+    assert marker.read_text() == "x" * failures
+    assert events.ids() == list(range(40))
+    assert len({(x["partition"], x["offset"]) for x in events.dead_letters()}) == 10
+    (report,) = events.reports
+    assert (report.read, report.accepted, report.rejected) == (50, 40, 10)
 
 
 def test_the_older_writer_is_fenced_when_another_one_committed_since_it_read_the_marks(
@@ -143,7 +178,7 @@ def test_the_stream_stops_and_asks_when_the_table_was_emptied_or_replaced(stream
     elif how == "delete":
         events.spark.sql(f"DELETE FROM {events.table.sql}")
     else:
-        events.spark.sql(f"CREATE OR REPLACE TABLE {events.table.sql} (id INT) USING delta")
+        events.spark.sql(f"CREATE OR REPLACE TABLE {events.table.sql} USING delta AS SELECT 1 AS id")
     events.produce(good(2))
     error = events.run().error
     assert isinstance(error, NonRetriableError)
@@ -204,12 +239,11 @@ def test_the_stream_says_which_records_are_gone_when_retention_passed_the_marks(
 def test_new_partitions_are_read_from_their_start_when_they_are_added(stream: Make) -> None:
     from confluent_kafka.admin import NewPartitions
 
-    from tidemark.dev.producers import SampleRecord
-
     events = stream(partitions=1)
     events.produce(good(0))
     events.land()
-    admin(events.broker.bootstrap).create_partitions([NewPartitions(events.topic, 3)])[events.topic].result(30)
+    client = admin(events.broker.bootstrap)
+    client.create_partitions([NewPartitions(events.topic, 3)])[events.topic].result(30)
     events.produce(*[SampleRecord(good(i), partition=i % 3) for i in range(1, 10)])
     events.land()
     assert events.ids() == list(range(10))
@@ -224,7 +258,7 @@ def test_the_start_is_refused_when_another_stream_wrote_the_table(stream: Make) 
     from dataclasses import replace
 
     (outcome,) = Ingest(
-        events.spark, replace(settings, streams=renamed), available_now=True, retry_sleep=lambda _: None
+        events.spark, replace(settings, streams=renamed), available_now=True, sleep=lambda _: False
     ).run()
     assert isinstance(outcome.error, LedgerError)
     assert "tidemark adopt" in str(outcome.error)
@@ -261,6 +295,6 @@ def _entries(events: StreamUnderTest) -> list[object]:
 def _delete_records(events: StreamUnderTest, before: int) -> None:
     from confluent_kafka import TopicPartition
 
-    futures = admin(events.broker.bootstrap).delete_records([TopicPartition(events.topic, 0, before)])
-    for future in futures.values():
+    client = admin(events.broker.bootstrap)
+    for future in client.delete_records([TopicPartition(events.topic, 0, before)]).values():
         future.result(30)

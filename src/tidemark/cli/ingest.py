@@ -28,7 +28,7 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Runs until stopped (Ctrl-C or SIGTERM). Exit code 1 when a stream stopped by a failure."""
-    from tidemark.pipeline.batch import BatchReport
+    from tidemark.pipeline.batch_plan import BatchReport
     from tidemark.pipeline.ingest import Ingest
     from tidemark.platform.open_session import session_for
 

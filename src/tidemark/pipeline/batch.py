@@ -11,8 +11,6 @@ import structlog
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from tidemark.config.destination import TableRef
-from tidemark.config.stream import Processing
 from tidemark.contract import records
 from tidemark.contract.errors import (
     DataLoss,
@@ -23,62 +21,21 @@ from tidemark.contract.errors import (
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.routes import Route
+from tidemark.pipeline.batch_plan import BatchPlan, BatchReport
 from tidemark.pipeline.census import Census, census_of, count_again, letters_carried, observe
 from tidemark.pipeline.fault_points import reach
 from tidemark.pipeline.novelty import Bounds, Novelty, not_landed, novelty_of, with_novelty
-from tidemark.pipeline.retrying import Retry
+from tidemark.pipeline.schema_ids import with_schema_ids
 from tidemark.sink.append import Committed, append, check_still_ours, state_after
-from tidemark.sink.dead_letter import REJECTED_COLUMNS, DeadLetterTopic
+from tidemark.sink.dead_letter import REJECTED_COLUMNS
 from tidemark.sink.ledger import LedgerState, in_generation, read_state
 from tidemark.sink.table_log import DeltaLog
-from tidemark.source.checkpoint import Checkpoint
-from tidemark.source.groups import GroupOffsets
-from tidemark.source.topics import KafkaAdmin, Topic
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 
 _FRESH_STATE_S = 2.0
 REJECTED_SCHEMA = f"{records.ENVELOPE_DDL}, {records.FAILURE} {records.FAILURE_DDL}"
-
-
-@dataclass(frozen=True)
-class BatchReport:
-    """One batch in numbers: read = accepted + rejected + skipped + duplicate, always."""
-
-    stream: str
-    batch_id: int
-    read: int
-    accepted: int
-    rejected: int
-    skipped: int
-    duplicate: int
-    unknown_fields: int
-    version: int | None
-    seconds: float
-    marks: Marks
-
-    @property
-    def difference(self) -> int:
-        return self.read - self.accepted - self.rejected - self.skipped - self.duplicate
-
-
-@dataclass(frozen=True)
-class BatchPlan:
-    """What does not change while a query runs. Picklable: over Connect the batch runs elsewhere."""
-
-    stream: str
-    run: str
-    topic: Topic
-    table: TableRef
-    checkpoint_id: str
-    checkpoint: Checkpoint
-    start: Marks
-    admin: KafkaAdmin
-    processing: Processing
-    dead_letters: DeadLetterTopic | None
-    group: GroupOffsets | None
-    retry: Retry
 
 
 @dataclass
@@ -130,14 +87,18 @@ class IngestBatch:
         if bounds.end <= self.state.resume and not self.state.recovering:
             return self._known_already(batch, batch_id, bounds)
 
+        if plan.decode is not None:
+            decode = with_schema_ids(batch, plan.decode, plan.registry, plan.retry)
+            self.plan = plan = replace(plan, decode=decode)
         novelty = novelty_of(bounds, self.state)
         routed = with_novelty(batch, novelty)
         committed, census = self._append(routed, batch_id, bounds, novelty)
         self._check_topic()
 
+        self._check_bad_share(census)
         if census.rejected and plan.dead_letters is not None:
             reach("before-publish")
-            plan.retry("publish dead letters", lambda: self._publish(routed, census))
+            plan.retry.call(lambda: self._publish(routed, census), step="publish dead letters")
             reach("after-publish")
         self.state = self.state.done_at_least(bounds.end)
         self._commit_group(bounds.end)
@@ -206,7 +167,10 @@ class IngestBatch:
             seen["census"] = census_of(observation)
             return committed
 
-        committed = self.plan.retry(f"append to {self.plan.table}", attempt)
+        commits = self.plan.retry.for_commits(self.plan.processing.max_commit_retries)
+        committed = self.plan.retry.call(
+            lambda: commits.call(attempt, step="commit"), step=f"append to {self.plan.table}"
+        )
         reach("after-append")
         self.state = state_after(committed, self.state)
         self._state_read_at = time.monotonic()
@@ -215,6 +179,19 @@ class IngestBatch:
         if census is None or (expected is None and census.novel_accepted != committed.rows):
             census = count_again(routed)
         return committed, census
+
+    def _check_bad_share(self, census: Census) -> None:
+        """Judged before the first dead letter is sent. The rejected stay between done and marks, so they
+        are decoded again after the mend, and what is right then lands.
+        """
+        most = self.plan.processing.max_bad_share
+        if most is not None and census.read and census.rejected / census.read > most:
+            raise NonRetriableError(
+                f"{census.rejected} of {census.read} records of {self.plan.stream} are bad, more than"
+                f" max-bad-share {most:g}; none of them was published",
+                "mend the schema or the producer and start again: they are decoded again then;"
+                " or raise processing.max-bad-share to dead-letter them",
+            )
 
     def _own_commit(self, token: str, bounds: Bounds) -> OwnCommit:
         state = self.state

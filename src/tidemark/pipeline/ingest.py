@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 from pyspark.errors import PySparkException
@@ -16,21 +16,26 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
 from tidemark.contract import records
-from tidemark.contract.errors import RestartStream, TidemarkError
+from tidemark.contract.errors import TidemarkError
+from tidemark.contract.failures import Action
 from tidemark.contract.routes import Route
-from tidemark.pipeline.batch import BatchPlan, BatchReport, IngestBatch
-from tidemark.pipeline.retrying import Retry
+from tidemark.pipeline.batch import IngestBatch
+from tidemark.pipeline.batch_plan import BatchPlan, BatchReport
+from tidemark.pipeline.schema_ids import WiderPlan
 from tidemark.pipeline.start import Start, Target, start_of
 from tidemark.pipeline.targets import dead_letter_topic, targets_of
+from tidemark.resilience.classification import classifier_for
+from tidemark.resilience.retry import Retrier, retrier_for
 from tidemark.source.groups import GroupOffsets
 from tidemark.source.reader import read_stream
 from tidemark.source.topics import KafkaAdmin
-from tidemark.transform import transform
+from tidemark.transform import SchemaRegistry, transform
 
 log = structlog.get_logger(__name__)
 
 _MOST_RESTARTS = 10
 _STOP_TIMEOUT_S = 60.0
+_PAUSE_BEFORE_RESTART_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Ingest:
     available_now: bool = False
     on_report: Callable[[BatchReport], None] | None = None
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    retry_sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], bool] | None = None
     _stopping: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> list[StreamOutcome]:
@@ -84,21 +89,25 @@ class Ingest:
             try:
                 self._run_query(target)
                 return StreamOutcome(target.name, None)
-            except RestartStream as error:
-                restarts += 1
-                if restarts > _MOST_RESTARTS or self._stopping.is_set():
-                    return StreamOutcome(target.name, error)
-                log.warning("starting again from the ledger", stream=target.name, why=error.message)
+            except WiderPlan as error:
+                target = replace(target, decode=error.decode)
             except Exception as error:
-                log.error("stream stopped", stream=target.name, error=_told(error))
-                return StreamOutcome(target.name, error)
+                restarts += 1
+                again = classifier_for(target.stream.failures).classify(error).action is Action.RESTART_QUERY
+                if not again or restarts > _MOST_RESTARTS or self._stopping.is_set():
+                    log.error("stream stopped", stream=target.name, error=_told(error))
+                    return StreamOutcome(target.name, error)
+                log.warning("starting again from the ledger", stream=target.name, why=_told(error))
+                (self.sleep or self._stopping.wait)(_PAUSE_BEFORE_RESTART_S)
 
     def _run_query(self, target: Target) -> None:
         admin = KafkaAdmin(self.settings.kafka)
-        retry = Retry(
-            target.stream.processing.max_retries, target.stream.processing.retry_deadline, self.retry_sleep
+        retry = retrier_for(
+            target.stream.processing,
+            classifier_for(target.stream.failures),
+            sleep=self.sleep or self._stopping.wait,
         )
-        start = retry("start", lambda: start_of(self.spark, admin, target))
+        start = retry.call(lambda: start_of(self.spark, admin, target), step="start")
         log.info(
             "stream starts",
             stream=target.name,
@@ -113,7 +122,7 @@ class Ingest:
         query = self._start_query(target, start, handler)
         self._await(query, handler)
 
-    def _plan(self, target: Target, start: Start, admin: KafkaAdmin, retry: Retry) -> BatchPlan:
+    def _plan(self, target: Target, start: Start, admin: KafkaAdmin, retry: Retrier) -> BatchPlan:
         group = self.settings.kafka.consumer.group_id
         return BatchPlan(
             stream=target.name,
@@ -128,6 +137,8 @@ class Ingest:
             dead_letters=dead_letter_topic(self.settings, target, start.topic, admin),
             group=GroupOffsets(admin, group if target.decode is not None else f"{group}-landing"),
             retry=retry,
+            decode=target.decode,
+            registry=SchemaRegistry.of(target.stream.avro),
         )
 
     def _start_query(self, target: Target, start: Start, handler: IngestBatch) -> StreamingQuery:

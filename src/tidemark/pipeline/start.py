@@ -16,9 +16,9 @@ from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.platform.files import files_at
 from tidemark.sink import table as tables
 from tidemark.sink.append import append_nothing, state_after
-from tidemark.sink.ledger import LedgerState, in_generation, read_state
+from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
-from tidemark.source.checkpoint import Checkpoint
+from tidemark.source.checkpoint import Checkpoint, Position
 from tidemark.source.topics import KafkaAdmin, Topic, settled_ends
 from tidemark.transform import DecodePlan
 
@@ -79,8 +79,15 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target) -> Start:
             f"one stream per table; if the stream was renamed: tidemark adopt --stream {target.name}",
         )
     state = _reopen_if_needed(spark, target, topic, state)
-    state = _within_kafka(spark, admin, target, topic, state)
-    return _checkpoint_for(target, topic, state)
+    usable = _usable_checkpoint(target, state)
+    if usable is not None:
+        state = state.done_at_least(usable.position.end)
+    checked = _within_kafka(spark, admin, target, topic, state)
+    if usable is not None and checked is state:
+        return Start(topic, state, usable.identifier, usable.checkpoint, usable.initial, fresh=False)
+    mode = target.stream.idempotency.mode.value
+    identifier = f"{mode}-{checked.seq:010d}-{target.run[:8]}"
+    return Start(topic, checked, identifier, target.checkpoint(identifier), checked.resume, fresh=True)
 
 
 def _refuse_rows_without_marks(spark: SparkSession, table: TableRef) -> None:
@@ -144,7 +151,6 @@ def _within_kafka(
     spark: SparkSession, admin: KafkaAdmin, target: Target, topic: Topic, state: LedgerState
 ) -> LedgerState:
     """The marks must lie between the topic's first and end offsets, or records were lost."""
-    state = in_generation(state, topic.id)
     ends = settled_ends(admin, topic, Marks({p: o for p, o in state.marks.items() if p in topic.partitions}))
     beyond = {p: r for p, r in ends.behind(state.marks).items() if p in topic.partitions}
     if beyond:
@@ -213,23 +219,31 @@ def open_generation(
     return replace(state_after(committed, replace(state, ceiling=ceiling)), restored=False)
 
 
-def _checkpoint_for(target: Target, topic: Topic, state: LedgerState) -> Start:
-    """The checkpoint that the newest own commit names, if it joins the marks; otherwise a fresh one."""
-    mode = target.stream.idempotency.mode.value
+@dataclass(frozen=True)
+class _Usable:
+    identifier: str
+    checkpoint: Checkpoint
+    position: Position
+    initial: Marks
+
+
+def _usable_checkpoint(target: Target, state: LedgerState) -> _Usable | None:
+    """The checkpoint that the newest own commit names, if Spark can start from it and it joins the marks.
+
+    Another mode's is never taken: a switch starts afresh, and so does the way back.
+    """
     assert state.newest is not None
     named = state.newest.checkpoint
-    if named.startswith(f"{mode}-"):
-        checkpoint = target.checkpoint(named)
-        position = checkpoint.position()
-        initial = checkpoint.initial()
-        if position is not None and initial is not None and position.end <= state.marks:
-            state = state.done_at_least(position.end)
-            return Start(topic, state, named, checkpoint, initial, fresh=False)
-        log.warning(
-            "checkpoint cannot be used; resuming from the table's marks",
-            stream=target.name,
-            checkpoint=checkpoint.path,
-            why="missing or damaged" if position is None else "ahead of the marks",
-        )
-    identifier = f"{mode}-{state.seq:010d}-{target.run[:8]}"
-    return Start(topic, state, identifier, target.checkpoint(identifier), state.resume, fresh=True)
+    if not named.startswith(f"{target.stream.idempotency.mode.value}-"):
+        return None
+    checkpoint = target.checkpoint(named)
+    position, initial = checkpoint.position(), checkpoint.initial()
+    if position is not None and initial is not None and position.end <= state.marks:
+        return _Usable(named, checkpoint, position, initial)
+    log.warning(
+        "checkpoint cannot be used; resuming from the table's marks",
+        stream=target.name,
+        checkpoint=checkpoint.path,
+        why="missing or damaged" if position is None or initial is None else "ahead of the marks",
+    )
+    return None

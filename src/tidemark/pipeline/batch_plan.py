@@ -1,0 +1,56 @@
+"""What a batch is told, and what it tells afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemark.config.destination import TableRef
+from tidemark.config.stream import Processing
+from tidemark.contract.marks import Marks
+from tidemark.resilience.retry import Retrier
+from tidemark.sink.dead_letter import DeadLetterTopic
+from tidemark.source.checkpoint import Checkpoint
+from tidemark.source.groups import GroupOffsets
+from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.transform import DecodePlan, SchemaRegistry
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """One batch in numbers: read = accepted + rejected + skipped + duplicate, always."""
+
+    stream: str
+    batch_id: int
+    read: int
+    accepted: int
+    rejected: int
+    skipped: int
+    duplicate: int
+    unknown_fields: int
+    version: int | None
+    seconds: float
+    marks: Marks
+
+    @property
+    def difference(self) -> int:
+        return self.read - self.accepted - self.rejected - self.skipped - self.duplicate
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What does not change while a query runs. Picklable: over Connect the batch runs elsewhere."""
+
+    stream: str
+    run: str
+    topic: Topic
+    table: TableRef
+    checkpoint_id: str
+    checkpoint: Checkpoint
+    start: Marks
+    admin: KafkaAdmin
+    processing: Processing
+    dead_letters: DeadLetterTopic | None
+    group: GroupOffsets | None
+    retry: Retrier
+    decode: DecodePlan | None
+    registry: SchemaRegistry | None

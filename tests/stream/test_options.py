@@ -1,0 +1,149 @@
+"""What a stream's options do on the way from a real broker to real tables."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import functions as F
+from tests.stream_under_test import BAD, StreamUnderTest, good
+
+from tidemark.contract import records
+from tidemark.contract.errors import NonRetriableError, SchemaConflict
+from tidemark.dev.producers import SampleRecord
+from tidemark.pipeline.adopt import adopt, adoptable_marks
+from tidemark.pipeline.status import status_of
+from tidemark.pipeline.targets import targets_of
+from tidemark.source.topics import KafkaAdmin
+
+Make = Callable[..., StreamUnderTest]
+
+
+def test_every_record_lands_raw_beside_the_decoded_ones_when_the_stream_has_both_tables(stream: Make) -> None:
+    events = stream()
+    raw = str(events.folder / "raw")
+    headers = [("h", b"1"), ("h", b"2"), ("n", None)]
+    events.produce(SampleRecord(good(1), key=b"k", headers=headers), BAD, None, b"\x00\xff")
+    events.options["landing"] = {"destination": {"bucket": str(events.folder), "path": "raw"}}
+    events.options["tombstones"] = "reject"
+    for _ in range(2):
+        outcomes = events.ingest().run()
+        assert [o.error for o in outcomes] == [None, None]
+    landed = events.spark.read.format("delta").load(raw).orderBy(records.OFFSET).collect()
+    assert [r[records.PAYLOAD] and bytes(r[records.PAYLOAD]) for r in landed] == [
+        good(1),
+        BAD,
+        None,
+        b"\x00\xff",
+    ]
+    assert bytes(landed[0][records.KEY]) == b"k"
+    assert [(h["name"], h["value"] and bytes(h["value"])) for h in landed[0][records.HEADERS]] == headers
+    assert events.ids() == [1]
+    letters = events.dead_letters()
+    assert [x["value"] for x in letters] == [BAD, None, b"\x00\xff"]
+    assert letters[1]["category"] == "EMPTY_PAYLOAD"
+
+
+def test_a_dead_letter_keeps_key_partition_and_headers_in_order_when_it_is_published(stream: Make) -> None:
+    events = stream(partitions=3)
+    headers = [("h", b"1"), ("h", b"2"), ("n", None), ("__dlq.errors.topic", b"forged")]
+    events.produce(SampleRecord(BAD, key=b"\x00\x01", headers=headers, partition=2))
+    events.land()
+    (letter,) = events.dead_letters()
+    assert (letter["key"], letter["value"]) == (b"\x00\x01", BAD)
+    assert [h for h in letter["headers"] if not h[0].startswith("__dlq")] == headers[:3]
+    assert letter["topic"] == events.topic
+    assert (letter["partition"], letter["offset"], letter["stage"]) == ("2", "0", "decode")
+    assert sum(name == "__dlq.errors.topic" for name, _ in letter["headers"]) == 1
+
+
+def test_nothing_is_published_when_the_batch_has_more_bad_records_than_max_bad_share(stream: Make) -> None:
+    events = stream()
+    events.produce(*[good(i) for i in range(4)], *[b'{"id": 100, "size": 1}'] * 6)
+    strict = {"unknown-fields": "reject", "processing": {"max-bad-share": 0.5}}
+    error = events.run(**strict).error
+    assert isinstance(error, NonRetriableError)
+    assert "6 of 10" in error.message
+    assert events.dead_letters() == []
+    events.land(processing={"max-bad-share": 0.5})
+    assert events.ids() == [0, 1, 2, 3, *[100] * 6]
+    assert events.dead_letters() == []
+
+
+def test_a_new_column_is_added_only_when_schema_evolution_allows_it(stream: Make) -> None:
+    events = stream()
+    events.produce(good(1))
+    events.land()
+    wider = {"schema": {"ddl": "id INT NOT NULL, name STRING, size INT"}}
+    events.produce(b'{"id": 2, "size": 7}')
+    error = events.run(**wider).error
+    assert isinstance(error, SchemaConflict)
+    assert "size int" in error.message
+    assert events.ids() == [1]
+    events.land(**wider, **{"schema-evolution": "add-columns"})
+    found = {r["id"]: r["size"] for r in events.rows.select("id", "size").collect()}
+    assert found == {1: None, 2: 7}
+    narrower = {
+        "schema": {"ddl": "id BIGINT NOT NULL, name STRING, size INT"},
+        "schema-evolution": "add-columns",
+    }
+    error = events.run(**narrower).error
+    assert isinstance(error, SchemaConflict)
+    assert "id: int in the table, bigint in the stream" in error.message
+
+
+def test_records_land_in_partitions_by_close_of_business_date_when_the_stream_asks_for_it(
+    stream: Make,
+) -> None:
+    events = stream()
+    events.options |= {
+        "schema": {"ddl": "id INT, cob STRING"},
+        "cob": {},
+        "destination": {
+            "bucket": str(events.folder),
+            "path": "lake/events",
+            "partition-columns": ["cob_date"],
+        },
+    }
+    events.produce(
+        b'{"id":1,"cob":"2024-01-15"}', b'{"id":2,"cob":"2024-01-16"}', b'{"id":3,"cob":"2999-01-01"}'
+    )
+    events.land()
+    folders = sorted(p.name for p in Path(str(events.table.path)).glob("cob_date=*"))
+    assert folders == ["cob_date=2024-01-15", "cob_date=2024-01-16"]
+    (letter,) = events.dead_letters()
+    assert letter["category"] == "RULE_VIOLATED"
+
+
+def test_adopted_marks_come_from_the_rows_when_the_table_lost_its_ledger(stream: Make) -> None:
+    events = stream(partitions=2)
+    events.produce(*[SampleRecord(good(i), partition=i % 2) for i in range(6)])
+    events.land()
+    copy = events.folder / "copy"
+    events.rows.where(F.col("id") < 4).write.format("delta").save(str(copy))
+    shutil.rmtree(str(events.table.path))
+    shutil.move(copy, str(events.table.path))
+    settings = events.settings()
+    (target,) = targets_of(events.spark, settings, "events", run="by-hand")
+    admin = KafkaAdmin(settings.kafka)
+    marks = adoptable_marks(events.spark, admin, target, keep_marks=False)
+    assert dict(marks) == {0: 2, 1: 2}
+    adopt(events.spark, admin, target, marks)
+    events.land()
+    assert events.ids() == list(range(6))
+
+
+def test_status_shows_mark_end_and_lag_of_each_partition_when_records_wait(stream: Make) -> None:
+    events = stream(partitions=2)
+    events.produce(*[SampleRecord(good(i), partition=i % 2) for i in range(4)])
+    events.land()
+    events.produce(SampleRecord(good(9), partition=1))
+    (status,) = status_of(events.spark, events.settings(), "events")
+    assert [(p.partition, p.mark, p.end_offset, p.lag) for p in status.partitions] == [
+        (0, 2, 2, 0),
+        (1, 2, 3, 1),
+    ]
+    assert status.last_commit_version == events.state().newest_version
+    assert status.last_commit_time is not None
+    assert status.problem is None

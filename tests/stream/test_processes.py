@@ -1,0 +1,152 @@
+"""Whole processes: two writers at once, a writer killed at every step, and starts that must be refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.stream_under_test import BAD, DDL, StreamUnderTest, good
+
+Make = Callable[..., StreamUnderTest]
+
+
+def _config(events: StreamUnderTest, name: str = "tidemark.yml", **changes: object) -> Path:
+    file = events.folder / name
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "kafka": {
+                    "bootstrap-servers": events.broker.bootstrap,
+                    "consumer": {"group-id": f"group-{events.topic}"},
+                },
+                "connector": {
+                    "topics": {
+                        "events": {
+                            "kafka-topic": events.topic,
+                            "schema": {"ddl": DDL},
+                            "destination": {"bucket": str(events.folder), "path": "lake/events"},
+                            "processing": {"batch-size": 1, "flush-interval": 1, "max-batch-size": 40},
+                        }
+                    }
+                },
+                "checkpoint-root": str(events.folder / "checkpoints"),
+                "state-dir": str(events.folder / "state"),
+                **changes,
+            }
+        )
+    )
+    return file
+
+
+def _ingest(config: Path, *options: str, faults: str = "") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tidemark.cli.app", "ingest", "--config", str(config), *options],
+        env={**os.environ, "TIDEMARK_FAULTS": faults, "TIDEMARK_DRIVER_MEMORY": "1g"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_one_of_two_writers_stops_and_nothing_doubles_when_both_run_on_one_stream(stream: Make) -> None:
+    events = stream()
+    events.produce(good(0))
+    config = _config(events)
+    writers = [_ingest(config), _ingest(config)]
+    try:
+        number = 1
+        deadline = time.monotonic() + 150
+        while all(w.poll() is None for w in writers) and time.monotonic() < deadline:
+            events.produce(*[good(i) for i in range(number, number + 5)], BAD)
+            number += 5
+            time.sleep(1)
+        stopped = [w for w in writers if w.poll() is not None]
+        assert len(stopped) == 1, "one of the two must stop"
+        out, _ = stopped[0].communicate(timeout=30)
+        assert stopped[0].returncode == 1
+        assert "another writer" in out or "CONCURRENT_STREAM_LOG_UPDATE" in out or "TIDEMARK_FENCED" in out, (
+            out[-3000:]
+        )
+    finally:
+        for writer in writers:
+            writer.terminate()
+        for writer in writers:
+            writer.communicate(timeout=90)
+    events.land()
+    assert events.ids() == list(range(number))
+    assert len(events.accounted()) == number + (number - 1) // 5
+
+
+def test_nothing_is_lost_or_doubled_when_the_writer_is_killed_in_mid_batch_again_and_again(
+    stream: Make,
+) -> None:
+    events = stream(partitions=2)
+    events.produce(*[good(i) if i % 10 else BAD for i in range(200)])
+    config = _config(events)
+    for faults in ("after-append=kill@2", "before-publish=kill@1", "after-publish=kill@1"):
+        writer = _ingest(config, "--available-now", faults=faults)
+        writer.communicate(timeout=120)
+        assert writer.returncode == -9
+    writer = _ingest(config, "--available-now", "--json")
+    out, _ = writer.communicate(timeout=120)
+    assert writer.returncode == 0, out[-3000:]
+    assert events.ids() == [i for i in range(200) if i % 10]
+    assert len(events.accounted()) == 200
+
+
+@pytest.mark.parametrize(
+    ("break_it", "code", "said"),
+    [
+        ("no topic", 1, "there is no topic"),
+        ("wrong address", 1, "is the address right"),
+        ("file in the way", 1, "is a file, not the folder of a table"),
+        ("no schema file", 2, "missing.ddl"),
+    ],
+)
+def test_one_clear_message_and_nothing_half_made_when_the_start_is_impossible(
+    stream: Make, break_it: str, code: int, said: str
+) -> None:
+    events = stream()
+    config = _config(events)
+    text = yaml.safe_load(config.read_text())
+    topics = text["connector"]["topics"]["events"]
+    topics["processing"] = {"max-retries": 0}
+    if break_it == "no topic":
+        topics["kafka-topic"] = "nobody-made-this"
+    elif break_it == "wrong address":
+        text["kafka"]["bootstrap-servers"] = "127.0.0.1:1"
+    elif break_it == "file in the way":
+        (events.folder / "lake").mkdir()
+        (events.folder / "lake/events").write_text("not a folder")
+    else:
+        topics["schema"] = {"file": "missing.ddl"}
+    config.write_text(yaml.safe_dump(text))
+    writer = _ingest(config, "--available-now")
+    out, _ = writer.communicate(timeout=120)
+    assert said in out, out[-3000:]
+    assert writer.returncode == code
+    assert "Traceback" not in out
+    assert not (events.folder / "lake/events/_delta_log").exists()
+
+
+def test_status_prints_json_for_programs_when_asked(stream: Make) -> None:
+    events = stream()
+    events.produce(good(1), BAD)
+    events.land()
+    done = subprocess.run(
+        [sys.executable, "-m", "tidemark.cli.app", "status", "--config", str(_config(events)), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    (found,) = json.loads(done.stdout)
+    assert found["partitions"] == [{"partition": 0, "mark": 2, "end_offset": 2, "lag": 0}]
+    assert found["last_commit_version"] == events.state().newest_version
