@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
@@ -11,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidemark.config.load import parse_settings
 from tidemark.config.reports import ReportSource
-from tidemark.contract.errors import ConfigError, UsageError
+from tidemark.contract.errors import ConfigError, RetriableError, UsageError
+from tidemark.dev.broker import EmbeddedBroker
 from tidemark.reports.archive import Archive
+from tidemark.reports.from_settings import reports_of
 from tidemark.reports.gate import Gate
 from tidemark.reports.landed import Completeness, Performance, Volume, with_landed_strategies
 from tidemark.reports.objects import Folder
 from tidemark.reports.request import ReportRequest, Status, check_parameters
+from tidemark.reports.run import report_now
 from tidemark.reports.strategy import GROUP, ReportContext, StrategyRegistry
 
 if TYPE_CHECKING:
@@ -203,3 +208,45 @@ def test_spark_is_not_started_when_a_strategy_does_not_ask_for_it() -> None:
     context = ReportContext({}, start, "c")
     assert context.correlation_id == "c"
     assert not started.is_set()
+
+
+def test_a_report_over_what_was_landed_comes_back_when_it_is_asked_for_in_one_call(
+    broker: EmbeddedBroker, spark: SparkSession, table: str, tmp_path: Path
+) -> None:
+    name = f"now-{uuid.uuid4().hex[:10]}"
+    settings = parse_settings(
+        f"""
+        kafka: {{bootstrap-servers: "{broker.bootstrap}"}}
+        connector:
+          topics:
+            orders:
+              kafka-topic: orders
+              schema: {{ddl: "account_id STRING, amount DECIMAL(10,2)"}}
+              destination: {{bucket: "{Path(table).parent}", path: orders}}
+        reports: {{topic: {name}, group-id: {name}}}
+        """,
+        root=tmp_path,
+    )
+    archived = report_now(settings, "COMPLETENESS", requested_by="demo", open_spark=lambda: spark)
+    assert archived.summary["summary"] == {"partitions": 2, "records": 7, "absent": 1, "doubled": 1}
+    assert [row["partition"] for row in archived.rows()] == [0, 1]
+    with pytest.raises(RetriableError, match="FAILED"):
+        report_now(settings, "NOTHING", requested_by="demo", open_spark=lambda: spark)
+
+
+def test_sources_are_the_streams_tables_when_the_configuration_names_none(tmp_path: Path) -> None:
+    text = """
+    kafka: {bootstrap-servers: "localhost:9092"}
+    connector:
+      topics:
+        orders: {kafka-topic: orders, schema: {ddl: "id STRING"}, destination: {bucket: ./lake, path: orders}}
+    reports: {sources: %s}
+    """
+    found = reports_of(parse_settings(text % "{}", root=tmp_path)).sources
+    assert {name: source.table for name, source in found.items()} == {"orders": str(tmp_path / "lake/orders")}
+    more = "{orders: {account: id}, other: {table: main.bronze.other}, third: {table: lake/third}}"
+    found = reports_of(parse_settings(text % more, root=tmp_path)).sources
+    assert (found["orders"].account, found["orders"].table) == ("id", str(tmp_path / "lake/orders"))
+    assert (found["other"].table, found["third"].table) == ("main.bronze.other", str(tmp_path / "lake/third"))
+    with pytest.raises(ConfigError, match="names no table"):
+        reports_of(parse_settings(text % "{nothing: {account: id}}", root=tmp_path))

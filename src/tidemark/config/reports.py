@@ -29,7 +29,11 @@ class ReportSource(Section):
 
     used_by: ClassVar[str] = "report worker"
 
-    table: str = Field(min_length=1, description="Catalog name, or the path of a Delta table.")
+    table: str | None = Field(
+        None,
+        min_length=1,
+        description="Catalog name, or path of a Delta table; by default that of the stream of the same name.",
+    )
     account: str = Field("account_id", description="Column that `accountIds` filters on.")
     value: str = Field("amount", description="Column that PERFORMANCE adds up.")
     at: str = Field("message_timestamp", description="Column that `from` and `to` bound.")

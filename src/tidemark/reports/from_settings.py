@@ -7,6 +7,7 @@ from typing import Any
 
 from tidemark.config.reports import Reports, ReportSource
 from tidemark.config.settings import Settings
+from tidemark.contract.errors import ConfigError
 
 
 def reports_of(settings: Settings) -> Reports:
@@ -17,7 +18,7 @@ def reports_of(settings: Settings) -> Reports:
     section = settings.reports or Reports()
     consumer = settings.kafka.consumer
     given = section.model_fields_set
-    changes: dict[str, Any] = {"sources": {**_streams(settings), **section.sources}}
+    changes: dict[str, Any] = {"sources": _sources(settings, section)}
     if "database" not in given:
         changes["database"] = f"sqlite:///{settings.state_dir / 'reports.db'}"
     archive = section.archive
@@ -42,12 +43,22 @@ def reports_of(settings: Settings) -> Reports:
     return section.model_copy(update=changes)
 
 
-def _streams(settings: Settings) -> Mapping[str, ReportSource]:
-    found = {}
-    for name in settings.streams:
-        decoded = settings.tables(name).get("decoded")
-        if decoded is not None:
-            found[name] = ReportSource(table=str(decoded))
+def _sources(settings: Settings, section: Reports) -> Mapping[str, ReportSource]:
+    found: dict[str, ReportSource] = {}
+    for name in {**settings.streams, **section.sources}:
+        source = section.sources.get(name, ReportSource())
+        if source.table is not None:
+            table = settings.location(source.table) if "/" in source.table else source.table
+        elif name in settings.streams and (decoded := settings.tables(name).get("decoded")) is not None:
+            table = str(decoded)
+        elif name in section.sources:
+            raise ConfigError(
+                f"`reports.sources.{name}` names no table, and no stream of that name has one",
+                hint="name its `table`",
+            )
+        else:
+            continue
+        found[name] = source.model_copy(update={"table": table})
     return found
 
 

@@ -31,11 +31,11 @@ class Performance:
     report_type = "PERFORMANCE"
 
     def tables(self, request: ReportRequest, context: ReportContext) -> tuple[str, ...]:
-        return (context.source(request).table,)
+        return (context.table(request),)
 
     def make(self, request: ReportRequest, context: ReportContext) -> Report:
         source = context.source(request)
-        landed = _within(context.read(source.table), source.at, request)
+        landed = _within(context.read(context.table(request)), source.at, request)
         accounts = _accounts(request)
         chosen = landed if accounts is None else landed.where(F.col(source.account).isin(accounts))
         value = F.col(source.value).cast(DECIMAL)
@@ -68,11 +68,11 @@ class Volume:
     report_type = "VOLUME"
 
     def tables(self, request: ReportRequest, context: ReportContext) -> tuple[str, ...]:
-        return (context.source(request).table,)
+        return (context.table(request),)
 
     def make(self, request: ReportRequest, context: ReportContext) -> Report:
         source = context.source(request)
-        landed = _within(context.read(source.table), source.at, request)
+        landed = _within(context.read(context.table(request)), source.at, request)
         per_day = (
             landed.groupBy(F.to_date(source.at).alias("day"))
             .agg(F.count(F.lit(1)).alias("records"), F.count_distinct(source.account).alias("accounts"))
@@ -92,10 +92,10 @@ class Completeness:
     report_type = "COMPLETENESS"
 
     def tables(self, request: ReportRequest, context: ReportContext) -> tuple[str, ...]:
-        return (context.source(request).table,)
+        return (context.table(request),)
 
     def make(self, request: ReportRequest, context: ReportContext) -> Report:
-        landed = context.read(context.source(request).table)
+        landed = context.read(context.table(request))
         span = F.max(OFFSET) - F.min(OFFSET) + 1
         per_partition = (
             landed.groupBy(F.col(TOPIC_ID).alias("topic_id"), F.col(PARTITION).alias("partition"))

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from tidemark.config.reports import Reports
 from tidemark.config.settings import Settings
+from tidemark.contract.errors import RetriableError
 from tidemark.listener.from_settings import connection_of
 from tidemark.listener.judging import backoff_of
 from tidemark.listener.listener import Totals
+from tidemark.reports.archive import Archive, Archived
 from tidemark.reports.archive_guard import BREAKER, ArchiveGuard
-from tidemark.reports.assembly import RunningWorker, open_worker
+from tidemark.reports.assembly import RunningWorker, open_service, open_worker
 from tidemark.reports.from_settings import reports_of, s3_credentials
 from tidemark.reports.objects import open_objects
+from tidemark.reports.publisher import ensure_topics
+from tidemark.reports.request import Status
+from tidemark.reports.store import StatusRow
 from tidemark.reports.strategy import StrategyRegistry
 from tidemark.resilience.breakers import FOLDER, Breakers
 
@@ -41,6 +49,55 @@ def worker_of(
         objects=open_objects(reports.archive, credentials=s3_credentials(settings)),
         on_progress=on_progress,
     )
+
+
+def report_now(
+    settings: Settings,
+    report_type: str,
+    *,
+    requested_by: str,
+    parameters: Mapping[str, Any] | None = None,
+    open_spark: Callable[[], SparkSession] | None = None,
+    strategies: StrategyRegistry | None = None,
+    timeout: float = 300.0,
+) -> Archived:
+    """Submits a request, makes it by a worker in this process, and returns what was archived.
+
+    For a demo or a notebook: it takes the same way as any other request, through the topic and the gate.
+    Raises `RetriableError` if there is no report after `timeout` seconds or its request ended otherwise.
+    """
+    reports = reports_of(settings)
+    ensure_topics(connection_of(settings), reports)
+    service = open_service(reports, connection_of(settings))
+    worker = worker_of(settings, open_spark=open_spark, strategies=strategies)
+    thread = threading.Thread(target=worker.run, name="report-worker", daemon=True)
+    try:
+        row, _ = service.submit(report_type, requested_by=requested_by, parameters=dict(parameters or {}))
+        thread.start()
+        deadline = time.monotonic() + timeout
+        while row.status in (Status.SUBMITTED, Status.IN_PROGRESS) and time.monotonic() < deadline:
+            if not thread.is_alive():
+                break
+            time.sleep(0.1)
+            row = service.status(row.request.request_id)
+        archived = _archived(settings, reports, row)
+    finally:
+        worker.stop()
+        if thread.ident is not None:
+            thread.join(reports.shutdown_timeout + 10)
+        service.close()
+    return archived
+
+
+def _archived(settings: Settings, reports: Reports, row: StatusRow) -> Archived:
+    archive = Archive(open_objects(reports.archive, credentials=s3_credentials(settings)))
+    archived = archive.read(row.archive_ref) if row.archive_ref else None
+    if archived is None:
+        raise RetriableError(
+            f"request {row.request.request_id} is {row.status.value}: {row.error_message or 'no report yet'}",
+            hint="`tidemark reports status` says more",
+        )
+    return archived
 
 
 def all_strategies() -> StrategyRegistry:

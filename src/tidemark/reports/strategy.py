@@ -39,7 +39,7 @@ class ReportContext:
         return self.open_spark()
 
     def source(self, request: ReportRequest) -> ReportSource:
-        """The landed table that the request names as `source`; the only one if it names none."""
+        """What the request names as `source`; the only one if it names none."""
         name = request.parameters.get("source")
         if name is None and len(self.sources) == 1:
             name = next(iter(self.sources))
@@ -49,6 +49,13 @@ class ReportContext:
                 f"the parameter `source` names no configured table: {name}", hint=f"known: {known}"
             )
         return self.sources[name]
+
+    def table(self, request: ReportRequest) -> str:
+        """The landed table of the request's source."""
+        table = self.source(request).table
+        if table is None:
+            raise UsageError("the request's source has no table", hint="see `reports.sources`")
+        return table
 
     def latest_version(self, table: str) -> int:
         newest = self.spark.sql(f"DESCRIBE HISTORY {sql_name(table)} LIMIT 1").first()
