@@ -16,10 +16,10 @@ from tidemark.config.stream import Format
 from tidemark.contract import records
 from tidemark.contract.routes import Route
 from tidemark.transform.decode import json_fast
-from tidemark.transform.decode.avro import body_of, schema_id
-from tidemark.transform.decode.detect import BOM, format_of
-from tidemark.transform.decode.expressions import get
-from tidemark.transform.decode.payload import decode_payload
+from tidemark.transform.decode.avro import schema_id
+from tidemark.transform.decode.detect import format_of
+from tidemark.transform.decode.expressions import compiled_apart, get
+from tidemark.transform.decode.payload import decode_payload, text_of
 from tidemark.transform.failure import failure_of
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.validate import (
@@ -53,68 +53,63 @@ def _envelope() -> list[Column]:
 
 
 def _open(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
-    """Takes the frame off and the BOM away; finds the format."""
-    payload = F.col(records.PAYLOAD)
-    identity = schema_id(payload) if plan.framed else F.lit(None).cast("bigint")
-    body = F.when(identity.isNotNull(), body_of(payload)).otherwise(payload) if plan.framed else payload
-    text = body.cast("string")
-    if plan.formats != (Format.AVRO,):
-        text = F.when(text.startswith(BOM), F.substr(text, F.lit(2))).otherwise(text)
-    opened = envelopes.select(
-        *_envelope(), identity.alias(SCHEMA_ID), body.alias("_body"), text.alias("_text")
-    )
-    return opened.select("*", format_of(F.col("_text"), plan.formats, plan.csv).alias("_format"))
+    """Takes the frame off and finds the format.
+
+    The payload's text is an expression, not a column: a column more of the payload's size would be
+    copied from step to step.
+    """
+    identity = schema_id(F.col(records.PAYLOAD)) if plan.framed else F.lit(None).cast("bigint")
+    framed = envelopes.select(*_envelope(), identity.alias(SCHEMA_ID))
+    return framed.select("*", format_of(text_of(plan), plan.formats, plan.csv).alias("_format"))
 
 
 def _read_json(opened: DataFrame, plan: DecodePlan) -> DataFrame:
-    """The fast lane: `_v0`, `_v1`, … and `_proven`, the count of unknown fields or -1 if not proven."""
-    text, fields = F.col("_text"), plan.fields
+    """The fast lane: `_v0`, `_v1`, …, `_good` (values right), `_accounted` (nothing else is there)."""
+    text, fields = text_of(plan), plan.fields
     read = json_fast.read(text, fields)
     if len(plan.formats) > 1:
         read = F.when(F.col("_format") == Format.JSON.value, read)
     parsed = opened.select("*", read.alias("_json"))
-    raw = [get(F.get(F.col("_json").getField("r"), F.lit(0)), f.name) for f in fields]
-    flat = parsed.select(
-        *[F.col(c) for c in parsed.columns if c != "_json"],
-        json_fast.whole(text, F.col("_json")).alias("_whole"),
-        *[r.alias(f"_r{i}") for i, r in enumerate(raw)],
+    raw = [get(F.col("_json"), f.name) for f in fields]
+    typed = parsed.select(
+        "*",
+        *[
+            json_fast.value(r, f.shape).alias(f"_v{i}")
+            for i, (r, f) in enumerate(zip(raw, fields, strict=True))
+        ],
+        (json_fast.parsed_whole(text, F.col("_json")) & compiled_apart(F.col("_json").isNotNull())).alias(
+            "_whole"
+        ),
     )
-    typed = flat.select(
-        "*", *[json_fast.value(F.col(f"_r{i}"), f.shape).alias(f"_v{i}") for i, f in enumerate(fields)]
-    )
+    triples = [(r, F.col(f"_v{i}"), f.shape) for i, (r, f) in enumerate(zip(raw, fields, strict=True))]
     proofs = [
-        json_fast.proven(
-            F.col(f"_r{i}"), F.col(f"_v{i}"), f.shape, required=f.required, default=f.default is not None
-        )
-        for i, f in enumerate(fields)
+        json_fast.proven(r, v, shape, required=f.required, default=f.default is not None)
+        for (r, v, shape), f in zip(triples, fields, strict=True)
     ]
-    triples = [(F.col(f"_r{i}"), F.col(f"_v{i}"), f.shape) for i, f in enumerate(fields)]
-    count = json_fast.unknown_count(text, json_fast.quotes_expected(triples), fields, strict=plan.strict)
-    good = F.col("_whole") & reduce(and_, proofs)
-    proven = typed.select(
+    return typed.select(
         *[F.col(c) for c in opened.columns],
-        *[F.col(f"_v{i}") for i in range(len(fields))],
-        F.when(good, count).otherwise(F.lit(-1)).alias("_proven"),
+        *[v for _, v, _ in triples],
+        reduce(and_, proofs, compiled_apart(F.col("_whole"))).alias("_good"),
+        json_fast.accounted_for(text, json_fast.quotes_expected(triples)).alias("_accounted"),
     )
-    if plan.unknown_fields == "ignore":
-        return proven
-    return proven.withColumn("_proven", F.when(F.col("_proven") == 0, F.lit(0)).otherwise(F.lit(-1)))
 
 
 def _decode(read: DataFrame, plan: DecodePlan) -> DataFrame:
     """Flat columns of the decoded row, `_faults`, `_unknown`, `_extra`."""
-    fast = F.col("_proven") >= 0 if Format.JSON in plan.formats else F.lit(False)
-    slow = F.when(F.col(records.PAYLOAD).isNotNull() & ~fast, decode_payload(plan))
-    lanes = read.select("*", slow.alias("_slow"))
+    json = Format.JSON in plan.formats
+    proven = F.col("_good") & F.col("_accounted") if json else F.lit(False)
+    lanes = read.select(
+        "*", F.when(F.col(records.PAYLOAD).isNotNull() & ~proven, decode_payload(plan)).alias("_slow")
+    )
+    unfaulty = F.col("_slow").getField("row").isNull() & (F.size(F.col("_slow").getField("faults")) == 0)
+    fast = F.col("_good") & (F.col("_accounted") | unfaulty) if json else F.lit(False)
     row = F.col("_slow").getField("row")
     columns = []
     for i, f in enumerate(plan.fields):
         found = get(row, f.column)
-        value = F.when(fast, F.col(f"_v{i}")).otherwise(found) if Format.JSON in plan.formats else found
+        value = F.when(fast, F.col(f"_v{i}")).otherwise(found) if json else found
         columns.append(value.cast(f.shape.data_type).alias(f.column))
     unknown = F.col("_slow").getField("unknown")
-    if Format.JSON in plan.formats:
-        unknown = F.when(fast, F.col("_proven")).otherwise(unknown)
     nothing = F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<string>"))
     extra = F.coalesce(F.col("_slow").getField("extra"), nothing)
     return lanes.select(

@@ -24,6 +24,16 @@ def bind(value: Column, body: Callable[[Column], Column]) -> Column:
     return F.element_at(F.transform(F.array(value), body), 1)
 
 
+def compiled_apart(condition: Column) -> Column:
+    """The condition itself, in a form that keeps its whole `select` out of whole-stage code generation.
+
+    It is interpreted itself, so give it a cheap one. A stage's generated method that outgrows 8,000
+    bytes is never compiled by the JVM and runs several times slower; a `select` on its own is generated
+    in small methods. Measured: half the time for ten columns.
+    """
+    return F.exists(F.array(condition), lambda value: value)
+
+
 def raised(expression: Column) -> Column:
     """True where evaluating the expression raises, whatever raises in it; it never fails the batch.
 

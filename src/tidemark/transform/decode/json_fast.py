@@ -2,11 +2,12 @@ r"""The fast lane of JSON: one typed `from_json`, and cheap proofs that its resu
 
 What `from_json` alone lets pass, and what proves the contrary here:
 
-* text after the object: the payload is wrapped as `{"r":[…, {"~":true}]}`, and the sentinel must be the
-  second element;
-* a duplicate key: the number of quotes in the text must be the one that the values found account for
-  (each key and each string has two, and a key that is named twice, unknown or null adds some), or
-  `try_parse_json`, which refuses duplicates, must take the text;
+* a duplicate key: the number of quotes in the text must be the one that the values found account for.
+  Each key and each string has two; a key that is named twice, unknown or null, and an escaped quote, add
+  some, and nothing takes any away;
+* text after the object: the first `}` is the last character;
+* where the quotes or the `}` do not say so, `try_parse_json`, which refuses duplicates, must take the text
+  wrapped with a sentinel that comes out second;
 * invalid bytes: `is_valid_utf8`; half a surrogate pair in an escape: a text with `\ud…` is not proven;
 * a number that turned into another text in a STRING column, infinities, rounding, years of six digits,
   quoted decimals: a check per column, on a type that loses nothing.
@@ -24,28 +25,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.transform.decode.expressions import get
-from tidemark.transform.decode.json_strict import ends_with_its_value
+from tidemark.transform.decode.json_strict import SENTINEL, ends_with_its_value
 from tidemark.transform.decode.json_tree import JSON_OPTIONS
-from tidemark.transform.decode.scalar import (
-    BASE64,
-    DATE,
-    EPOCH_MICROS,
-    FIRST_MICROS,
-    LAST_MICROS,
-    OFFSET,
-    TIMESTAMP,
-    in_range,
-    instant,
-)
-from tidemark.transform.fields import FLOATS, Field, Shape
+from tidemark.transform.decode.scalar import BASE64, EPOCH_MICROS, FIRST_MICROS, LAST_MICROS, in_range
+from tidemark.transform.fields import DATETIMES, FLOATS, Field, Shape
 
-END = "~tidemark~"
-CORRUPT = "_corrupt"
+CORRUPT = "~corrupt~"
 _REWRITTEN = r"^-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?\z"
 """How Spark writes a number with a fraction or exponent into a STRING; its own text may differ."""
-_UTC = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-][0-9]{2}:[0-9]{2})\z"
-)
 
 
 def reading_type(shape: Shape) -> T.DataType:
@@ -69,13 +56,13 @@ def reading_type(shape: Shape) -> T.DataType:
 
 
 def read(text: Column, fields: tuple[Field, ...]) -> Column:
-    """The payload's `from_json`: STRUCT<r ARRAY<STRUCT<…>>, _corrupt>. Evaluate it once."""
-    element = T.StructType([T.StructField(f.name, reading_type(f.shape)) for f in fields]).add(
-        END, T.BooleanType()
-    )
-    schema = T.StructType().add("r", T.ArrayType(element)).add(CORRUPT, T.StringType())
-    wrapped = F.concat(F.lit('{"r":['), text, F.lit(f',{{"{END}":true}}]}}'))
-    return F.from_json(wrapped, schema, {**JSON_OPTIONS, "columnNameOfCorruptRecord": CORRUPT})
+    """The payload's `from_json`: STRUCT<…, _corrupt>. Evaluate it once.
+
+    With options given, Spark prunes no column from it, so that a fault is found whatever is selected.
+    """
+    schema = T.StructType([T.StructField(f.name, reading_type(f.shape)) for f in fields])
+    schema = schema.add(CORRUPT, T.StringType())
+    return F.from_json(text, schema, {**JSON_OPTIONS, "columnNameOfCorruptRecord": CORRUPT})
 
 
 def value(raw: Column, shape: Shape) -> Column:
@@ -107,12 +94,34 @@ def value(raw: Column, shape: Shape) -> Column:
         inside = raw.between(-(-FIRST_MICROS // factor), LAST_MICROS // factor)
         return F.timestamp_micros(F.when(inside, raw * F.lit(factor)))
     if isinstance(kind, T.TimestampType):
-        return F.when(raw.rlike(_UTC), raw.try_cast(kind)).when(raw.rlike(TIMESTAMP), instant(raw, kind))
+        return F.when(_usual_timestamp(raw), raw.try_cast(kind))
     if isinstance(kind, T.DateType):
-        return F.when(raw.rlike(DATE), instant(raw, kind))
+        return F.when((F.octet_length(raw) == 10) & _dashes(raw), raw.try_cast(kind))
     if isinstance(kind, T.TimestampNTZType):
-        return F.when(raw.rlike(TIMESTAMP) & ~raw.rlike(OFFSET), instant(raw, kind))
+        return F.when((F.octet_length(raw) == 19) & _dashes(raw) & _colons(raw), raw.try_cast(kind))
     return raw
+
+
+def _dashes(raw: Column) -> Column:
+    return (F.substring(raw, 5, 1) == "-") & (F.substring(raw, 8, 1) == "-")
+
+
+def _colons(raw: Column) -> Column:
+    return (
+        F.substring(raw, 11, 1).isin("T", " ")
+        & (F.substring(raw, 14, 1) == ":")
+        & (F.substring(raw, 17, 1) == ":")
+    )
+
+
+def _usual_timestamp(raw: Column) -> Column:
+    """`yyyy-mm-ddThh:mm:ssZ`, perhaps with three or six digits of a fraction.
+
+    The cast takes many other forms as well. With the separators in their places and this length it
+    takes none but this one; other right forms are for the slow lane. Cheaper than a pattern.
+    """
+    fraction = F.octet_length(raw).isin(24, 27) & (F.substring(raw, 20, 1) == ".")
+    return ((F.octet_length(raw) == 20) | fraction) & raw.endswith("Z") & _dashes(raw) & _colons(raw)
 
 
 def _as_read(shape: Shape) -> bool:
@@ -193,41 +202,35 @@ def _quotes(raw: Column, typed: Column, shape: Shape) -> Column:
     if isinstance(kind, T.StringType):
         bare = ((raw >= "-") & (raw < ":")) | (raw == "true") | (raw == "false")
         return F.when(raw.isNull(), F.lit(0)).when(bare, F.lit(2)).otherwise(F.lit(4))
-    quoted = (
-        isinstance(kind, (T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType)) and not shape.epoch
-    )
+    text = isinstance(kind, DATETIMES) and not shape.epoch
+    quoted = text or isinstance(kind, T.BinaryType)
     return F.when(typed.isNull(), F.lit(0)).otherwise(F.lit(4 if quoted else 2))
 
 
-def whole(text: Column, read_: Column) -> Column:
-    """Whether the payload is one object and nothing else, in whole characters; never NULL."""
-    elements = read_.getField("r")
-    sentinel = F.get(elements, F.lit(1)).getField(END)
-    return F.coalesce(
-        read_.getField(CORRUPT).isNull()
-        & F.is_valid_utf8(text)
-        & F.get(elements, F.lit(0)).isNotNull()
-        & sentinel
-        & (F.size(elements) == 2)
-        & ~text.contains("tidemark~")
-        & ~text.contains("\\ud")
-        & ~text.contains("\\uD"),
-        F.lit(False),
-    )
+def parsed_whole(text: Column, read_: Column) -> Column:
+    """Whether the payload begins with one object of the right types, in whole characters; never NULL."""
+    return F.coalesce(read_.isNotNull() & get(read_, CORRUPT).isNull() & F.is_valid_utf8(text), F.lit(False))
 
 
-def unknown_count(
-    text: Column, expected: Column | None, fields: tuple[Field, ...], *, strict: bool
-) -> Column:
-    """Unknown fields at the top, where the keys are proven distinct; -1 where they are not."""
+def accounted_for(text: Column, expected: Column | None) -> Column:
+    """Whether keys are distinct and known, none is null, and nothing follows; False if it is not clear."""
+    if expected is None:
+        return F.lit(False)
+    quotes = F.octet_length(text) - F.octet_length(F.replace(text, F.lit('"'), F.lit("")))
+    ends = F.instr(text, "}") == F.length(text)
+    return (quotes == expected) & ends & ~text.contains("\\u")
+
+
+def unknown_count(text: Column, fields: tuple[Field, ...]) -> Column:
+    """Unknown fields at the top of a text that is not accounted for; -1 where it is not proven whole.
+
+    `try_parse_json` stops at the end of the first value, so the text is wrapped with a sentinel, which
+    must come second. It cannot come from a text that does not have it, unless by an escape; then another
+    sentinel must come out too, and no text can bring both.
+    """
     known = F.array(*[F.lit(f.name) for f in fields])
     counted = F.size(F.array_except(F.json_object_keys(text), known))
-    escaped = text.contains("\\u")
-    distinct = F.try_parse_json(text).isNotNull() if strict else F.lit(True)
-    slow = (
-        F.when(~distinct, F.lit(-1)).when(escaped & ~ends_with_its_value(text), F.lit(-1)).otherwise(counted)
-    )
-    if expected is None:
-        return slow
-    quotes = F.octet_length(text) - F.octet_length(F.replace(text, F.lit('"'), F.lit("")))
-    return F.when((quotes == expected) & ~escaped, F.lit(0)).otherwise(slow)
+    wrapped = F.try_parse_json(F.concat(F.lit("["), text, F.lit(f',"{SENTINEL}"]')))
+    second = F.coalesce(F.try_variant_get(wrapped, "$[1]", "string") == SENTINEL, F.lit(False))
+    whole = second & ~text.contains("tidemark~") & (~text.contains("\\u") | ends_with_its_value(text))
+    return F.when(whole & ~text.contains("\\ud") & ~text.contains("\\uD"), counted).otherwise(F.lit(-1))

@@ -72,7 +72,12 @@ def _is_json(text: Column) -> Column:
     an array of two proves that the first was the whole text. A text that has the sentinel's own words in
     it must pass with another sentinel too: no text can bring both as its second element.
     """
-    wrapped = F.concat(F.lit('{"r":['), text, F.lit(f',"{SENTINEL}"]}}'))
+    doubtful = text.contains(SENTINEL) | text.contains("\\u")
+    return _comes_second(text, SENTINEL) & (~doubtful | _comes_second(text, "~7~"))
+
+
+def _comes_second(text: Column, sentinel: str) -> Column:
+    wrapped = F.concat(F.lit('{"r":['), text, F.lit(f',"{sentinel}"]}}'))
     read = F.from_json(
         wrapped, "r ARRAY<STRING>, _corrupt STRING", {**JSON_OPTIONS, "columnNameOfCorruptRecord": "_corrupt"}
     )
@@ -81,8 +86,7 @@ def _is_json(text: Column) -> Column:
         lambda j: F.coalesce(
             j.getField("_corrupt").isNull()
             & (F.size(j.getField("r")) == 2)
-            & (F.get(j.getField("r"), F.lit(1)) == SENTINEL)
-            & (~text.contains(SENTINEL) | ends_with_its_value(text)),
+            & (F.get(j.getField("r"), F.lit(1)) == sentinel),
             F.lit(False),
         ),
     )

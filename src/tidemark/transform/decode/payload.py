@@ -8,10 +8,13 @@ from pyspark.sql import functions as F
 from tidemark.config.stream import Format
 from tidemark.contract import records
 from tidemark.contract.failure_codes import FailureCode as Code
-from tidemark.transform.decode.avro import decode_avro, decode_framed
+from tidemark.transform.decode.avro import body_of, decode_avro, decode_framed
 from tidemark.transform.decode.csv import decode_csv
-from tidemark.transform.decode.expressions import bind
-from tidemark.transform.decode.json_strict import blank_or_null, decode_strictly, rejected
+from tidemark.transform.decode.detect import BOM
+from tidemark.transform.decode.expressions import bind, no_faults, null
+from tidemark.transform.decode.json_fast import unknown_count
+from tidemark.transform.decode.json_strict import blank_or_null, decode_strictly, record, rejected
+from tidemark.transform.fields import struct_of
 from tidemark.transform.plan import DecodePlan
 
 _BROKEN_FRAME = {
@@ -21,18 +24,50 @@ _BROKEN_FRAME = {
 }
 
 
-def decode_payload(plan: DecodePlan) -> Column:
-    """Of the columns `message_payload`, `_body`, `_text`, `_format` and `schema_id`.
+def body_bytes(plan: DecodePlan) -> Column:
+    """The payload without its frame; NULL where a framed topic's payload has none."""
+    payload = F.col(records.PAYLOAD)
+    return (
+        F.when(F.col("schema_id").isNotNull(), body_of(payload)).otherwise(payload)
+        if plan.framed
+        else payload
+    )
 
-    Interpreted on purpose, through `bind`: it is reached by few records, and in the generated code it
-    would slow down the others.
+
+def text_of(plan: DecodePlan) -> Column:
+    """The payload as text without its BOM, which may be invalid UTF-8."""
+    text = body_bytes(plan).cast("string")
+    if plan.formats == (Format.AVRO,):
+        return text
+    return F.when(text.startswith(BOM), F.substr(text, F.lit(2))).otherwise(text)
+
+
+def decode_payload(plan: DecodePlan) -> Column:
+    """Of the columns `message_payload`, `_format`, `schema_id`, and `_good` where JSON is supported.
+
+    A record whose JSON values are good already, and only its keys in doubt, comes back without a row and
+    without faults if they are right: then the values stand. Interpreted on purpose, through `bind`: it is
+    reached by few records, and in the generated code it would slow down the others.
     """
-    body, identity = F.col("_body"), F.col("schema_id")
 
     def decided(text: Column) -> Column:
-        return _decided(text, body, identity, F.col("_format"), plan)
+        strictly = _decided(text, body_bytes(plan), F.col("schema_id"), F.col("_format"), plan)
+        if Format.JSON not in plan.formats or not plan.strict:
+            return strictly
+        return bind(
+            F.when(F.col("_good"), unknown_count(text, plan.fields)),
+            lambda count: F.when(_stands(count, plan), _unchanged(count, plan)).otherwise(strictly),
+        )
 
-    return bind(F.col("_text"), decided)
+    return bind(text_of(plan), decided)
+
+
+def _stands(count: Column, plan: DecodePlan) -> Column:
+    return count >= 0 if plan.unknown_fields == "ignore" else count == 0
+
+
+def _unchanged(count: Column, plan: DecodePlan) -> Column:
+    return record(null(struct_of(plan.fields)), no_faults(), count, F.lit(None).cast("map<string,string>"))
 
 
 def _decided(text: Column, body: Column, identity: Column, format_: Column, plan: DecodePlan) -> Column:

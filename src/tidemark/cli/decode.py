@@ -1,0 +1,85 @@
+"""`tidemark decode`: what would become of payloads in files, by the stream's own code path."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.contract import records
+from tidemark.contract.errors import UsageError
+
+if TYPE_CHECKING:
+    from tidemark.transform import Explained
+
+app = typer.Typer(help="Show what would become of payloads in files: route, code, message and row.")
+
+
+@app.callback(invoke_without_command=True)
+def decode(
+    files: Annotated[list[Path], typer.Argument(help="Files of payloads.")],
+    *,
+    stream: Annotated[str, typer.Option("--stream", "-s", help="The stream whose schema and rules apply.")],
+    lines: Annotated[bool, typer.Option("--lines", help="Each line is a payload, not each file.")] = False,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+    as_json: AsJson = False,
+) -> None:
+    """A file is one payload, byte for byte; a `.jsonl` file, or any with --lines, is one a line.
+
+    A line of an exported dead letter (`value_b64`, or an envelope's columns) is taken as the record it was.
+    """
+    from tidemark.platform.open_session import session_for
+    from tidemark.transform import decode_plan, explain
+
+    settings = open_settings(config, target)
+    chosen = settings.stream(stream)
+    named = [each for file in files for each in payloads_of(file, lines=lines)]
+    spark = session_for(settings)
+    plan = decode_plan(chosen, base_dir=settings.config_dir, spark=spark)
+    found = explain(spark, [payload for _, payload in named], plan)
+    if as_json:
+        print_json([{"payload": name, **asdict(each)} for (name, _), each in zip(named, found, strict=True)])
+    else:
+        Console().print(_table([name for name, _ in named], found))
+
+
+def payloads_of(file: Path, *, lines: bool) -> list[tuple[str, Any]]:
+    """The payloads of a file with their names. Raises UsageError where there is nothing to read."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    if not lines and file.suffix != ".jsonl":
+        return [(file.name, content)]
+    split = content.split(b"\n")
+    kept = split[:-1] if split[-1] == b"" else split
+    return [(f"{file.name}:{at}", _of_line(line)) for at, line in enumerate(kept, 1)]
+
+
+def _of_line(line: bytes) -> Any:
+    """The line itself, or the record that an exported line describes."""
+    try:
+        exported = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(exported, dict) or "value_b64" not in exported:
+        return line
+    value = exported["value_b64"]
+    known = {k: v for k, v in exported.items() if k in records.ENVELOPE_COLUMNS and k != records.HEADERS}
+    return {**known, records.PAYLOAD: None if value is None else base64.b64decode(value)}
+
+
+def _table(names: list[str], found: list[Explained]) -> Table:
+    table = Table("payload", "route", "code", "message or row", show_lines=False)
+    for name, each in zip(names, found, strict=True):
+        detail = each.message or (json.dumps(each.row, default=str, ensure_ascii=False) if each.row else "")
+        table.add_row(name, each.route, each.code or "", detail)
+    return table
