@@ -45,7 +45,8 @@ def kafka_link(error: Any) -> Link:
 
 
 def is_kafka_error(value: object) -> bool:
-    return all(callable(getattr(value, name, None)) for name in ("code", "name", "str", "fatal", "retriable"))
+    """By its class, since a proxy of a JVM object claims to have any method."""
+    return all(hasattr(type(value), name) for name in ("code", "name", "str", "fatal", "retriable"))
 
 
 def _with_status(link: Link, error: object, response: Any) -> Link:

@@ -57,7 +57,7 @@ KAFKA = (
     _kafka(
         "kafka-record",
         "_KEY_SERIALIZATION _VALUE_SERIALIZATION _KEY_DESERIALIZATION _VALUE_DESERIALIZATION INVALID_MSG"
-        " INVALID_RECORD INVALID_TIMESTAMP _BAD_MSG _UNKNOWN_PARTITION",
+        " INVALID_RECORD INVALID_TIMESTAMP _BAD_MSG",
         INVALID,
     ),
     _kafka(
@@ -125,7 +125,7 @@ AWS = (
     ),
     _classes(
         "aws-configuration",
-        "AWSRedirectException AWSUnsupportedFeatureException UnsupportedFileSystemException"
+        "AWSRedirectException AWSUnsupportedFeatureException"
         " NoRegionError InvalidRegionError EndpointProviderError",
         CONFIGURATION,
     ),
@@ -142,6 +142,12 @@ HTTP = (
 NETWORK_CLASSES = (
     _classes(
         "missing-file", "FileNotFoundException FileNotFoundError NoSuchFileException", retry("MISSING_FILE")
+    ),
+    _classes(
+        "wrong-path",
+        "ParentNotDirectoryException NotDirectoryException FileAlreadyExistsException NotADirectoryError"
+        " IsADirectoryError InvalidPathException UnsupportedFileSystemException",
+        CONFIGURATION,
     ),
     _classes(
         "network",

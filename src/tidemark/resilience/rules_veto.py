@@ -134,7 +134,9 @@ VETO = (
     ),
     # Metadata of a topic just made, or of a broker just started, may lag: the end is a stop all the same.
     _veto(
-        "missing-topic", Match(kafka=frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"})), MISSING_TOPIC
+        "missing-topic",
+        Match(kafka=one_of("UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION")),
+        MISSING_TOPIC,
     ),
     _veto(
         "missing-topic",

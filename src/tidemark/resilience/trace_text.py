@@ -32,7 +32,8 @@ _PYTHON_HEAD = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::(?:\s+(.*))?)?
 _CONDITION = re.compile(r"(?:^|: |\n)\s*\[([A-Z][A-Z0-9_]{3,}(?:\.[A-Z0-9_]+)*)\]")
 _SQLSTATE = re.compile(r"SQLSTATE:\s*([0-9A-Z]{5})\b")
 _AWS_REPLY = re.compile(r"\(Service: [^,)]+, Status Code: (\d{3})[^)]*\)(?:\s*\([^)]*\))?(?::(\w+))?")
-_AWS_CODE = re.compile(r"Error Code: (\w+)")
+_AWS_CODE = re.compile(r"Error Code: (\w+)|\bAn error occurred \((\w+)\) when calling the ")
+_KAFKA_ERROR = re.compile(r"KafkaError\{(?:FATAL,)?code=(\w+)")
 
 
 def links_in(text: str) -> tuple[Link, ...]:
@@ -48,7 +49,9 @@ def described(name: str, message: str) -> Link:
     condition = _CONDITION.search(message)
     states = _SQLSTATE.findall(message)
     reply = _AWS_REPLY.search(message)
-    code = (reply and reply[2]) or ((match := _AWS_CODE.search(message)) and match[1])
+    quoted = _AWS_CODE.search(message)
+    code = (reply and reply[2]) or (quoted and (quoted[1] or quoted[2]))
+    kafka = _KAFKA_ERROR.search(message)
     return Link(
         name,
         masked_text(message[:MESSAGE_LIMIT]).strip(),
@@ -56,6 +59,7 @@ def described(name: str, message: str) -> Link:
         sqlstate=states[-1] if states else None,
         http_status=int(reply[1]) if reply else None,
         aws_code=code or None,
+        kafka_code=kafka[1] if kafka else None,
     )
 
 
