@@ -27,11 +27,7 @@ _BROKEN_FRAME = {
 def body_bytes(plan: DecodePlan) -> Column:
     """The payload without its frame; NULL where a framed topic's payload has none."""
     payload = F.col(records.PAYLOAD)
-    return (
-        F.when(F.col("schema_id").isNotNull(), body_of(payload)).otherwise(payload)
-        if plan.framed
-        else payload
-    )
+    return F.when(F.col("schema_id").isNotNull(), body_of(payload)) if plan.framed else payload
 
 
 def text_of(plan: DecodePlan) -> Column:
