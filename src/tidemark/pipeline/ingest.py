@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 import structlog
 from pyspark.errors import PySparkException
@@ -16,11 +17,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
 from tidemark.contract import records
-from tidemark.contract.errors import TidemarkError
+from tidemark.contract.errors import RetriesExhausted, TidemarkError
 from tidemark.contract.failures import Action
 from tidemark.contract.routes import Route
 from tidemark.pipeline.batch import IngestBatch
 from tidemark.pipeline.batch_plan import BatchPlan, BatchReport
+from tidemark.pipeline.heartbeat import beat_if_due
 from tidemark.pipeline.schema_ids import WiderPlan
 from tidemark.pipeline.start import Start, Target, start_of
 from tidemark.pipeline.targets import dead_letter_topic, targets_of
@@ -36,6 +38,7 @@ log = structlog.get_logger(__name__)
 _MOST_RESTARTS = 10
 _STOP_TIMEOUT_S = 60.0
 _PAUSE_BEFORE_RESTART_S = 1.0
+_HEARTBEAT_LOOK_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Ingest:
     on_report: Callable[[BatchReport], None] | None = None
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     sleep: Callable[[float], bool] | None = None
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _stopping: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> list[StreamOutcome]:
@@ -93,12 +97,22 @@ class Ingest:
                 target = replace(target, decode=error.decode)
             except Exception as error:
                 restarts += 1
-                again = classifier_for(target.stream.failures).classify(error).action is Action.RESTART_QUERY
-                if not again or restarts > _MOST_RESTARTS or self._stopping.is_set():
+                if (
+                    not self._starts_again(target, error)
+                    or restarts > _MOST_RESTARTS
+                    or self._stopping.is_set()
+                ):
                     log.error("stream stopped", stream=target.name, error=_told(error))
-                    return StreamOutcome(target.name, error)
+                    cause = error.__cause__ if isinstance(error, RetriesExhausted) else None
+                    return StreamOutcome(target.name, cause if isinstance(cause, TidemarkError) else error)
                 log.warning("starting again from the ledger", stream=target.name, why=_told(error))
                 (self.sleep or self._stopping.wait)(_PAUSE_BEFORE_RESTART_S)
+
+    def _starts_again(self, target: Target, error: Exception) -> bool:
+        if isinstance(error, RetriesExhausted):
+            return False
+        verdict = classifier_for(target.stream.failures).classify(error)
+        return verdict.action is Action.RESTART_QUERY
 
     def _run_query(self, target: Target) -> None:
         admin = KafkaAdmin(self.settings.kafka)
@@ -118,9 +132,10 @@ class Ingest:
             fresh=start.fresh,
             marks=dict(start.state.marks),
         )
+        beat_if_due(self.spark, target, start.topic, now=self.now())
         handler = IngestBatch(self._plan(target, start, admin, retry), start.state, self.on_report)
         query = self._start_query(target, start, handler)
-        self._await(query, handler)
+        self._await(query, handler, lambda: beat_if_due(self.spark, target, start.topic, now=self.now()))
 
     def _plan(self, target: Target, start: Start, admin: KafkaAdmin, retry: Retrier) -> BatchPlan:
         group = self.settings.kafka.consumer.group_id
@@ -172,10 +187,14 @@ class Ingest:
             processingTime=f"{max(0, round(processing.poll_interval * 1000))} milliseconds"
         ).start()
 
-    def _await(self, query: StreamingQuery, handler: IngestBatch) -> None:
+    def _await(self, query: StreamingQuery, handler: IngestBatch, heartbeat: Callable[[], object]) -> None:
         """Wait for the query's end. Raises what ended it: the handler's own error where there is one."""
         try:
+            looked_at = time.monotonic()
             while not query.awaitTermination(1):
+                if time.monotonic() - looked_at > _HEARTBEAT_LOOK_S:
+                    looked_at = time.monotonic()
+                    heartbeat()
                 if self._stopping.is_set():
                     self._stop_gently(query)
                     return

@@ -199,6 +199,7 @@ def open_generation(
     kind: CommitKind = CommitKind.OPEN,
     jumped: dict[int, tuple[int, int]] | None = None,
     seq: int | None = None,
+    checkpoint: str = "",
 ) -> LedgerState:
     """An empty own commit that sets the marks, fenced like any other."""
     seq = state.seq + 1 if seq is None else seq
@@ -212,6 +213,7 @@ def open_generation(
         marks=marks,
         done=done,
         ceiling=ceiling,
+        checkpoint=checkpoint,
         jumped=jumped or {},
         reason=reason,
     )

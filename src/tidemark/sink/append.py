@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Fenced, LedgerError, RestartStream, RetriableError
-from tidemark.contract.own_commit import OwnCommit
+from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.ledger import LedgerState, commits_since, find_token, foreign_commit, restored_since
 from tidemark.sink.table_log import DeltaLog, LogEntry
@@ -119,6 +119,8 @@ def _written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed 
         other = foreign_commit(page, own.run)
         if other is not None:
             raise _fenced(table, other)
+        if any(e.own is not None and e.own.kind is not CommitKind.REPLAY for e in page.entries):
+            raise RetriableError(f"this run itself committed to {table} since version {own.base}")
         return None
     if restored_since(page, own.base):
         raise RestartStream(f"{table} was restored to an older version while the stream ran")

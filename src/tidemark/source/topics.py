@@ -19,7 +19,7 @@ from tidemark.contract.errors import NonRetriableError, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.source.clients import admin_options
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 10.0
 # Its methods carry no types.
 OffsetSpec: Any = _OffsetSpec
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
@@ -127,9 +127,11 @@ class KafkaAdmin:
                     f"Kafka refused {what}: {detail.str()}",
                     "grant it to this user (docs/security.md), or correct kafka.security",
                 )
-            return RetriableError(f"Kafka at {servers} did not answer about {what}: {detail.str()}")
+            why = f": {detail.str()}"
+        else:
+            why = " in time"
         return RetriableError(
-            f"Kafka at {servers} did not answer about {what} in time",
+            f"Kafka at {servers} did not answer about {what}{why}",
             "is the address right, and the broker running? For a local one: tidemark broker start",
         )
 
