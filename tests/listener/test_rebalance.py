@@ -88,16 +88,23 @@ def test_a_running_batch_is_committed_when_it_ends_within_the_revoke_grace(scene
     one = scene()
     one.fill([1])
     taken = threading.Event()
+    ended: list[float] = []
+    revoked: list[float] = []
 
     def handler(batch: Batch) -> None:
         taken.set()
-        time.sleep(1.0)
+        time.sleep(4)
+        ended.append(time.monotonic())
 
-    one.listen(handler, assignor="range", revoke_grace=5)
+    one.listen(
+        handler, assignor="range", revoke_grace=8, on_revoked=lambda gone: revoked.append(time.monotonic())
+    )
     one.wait(taken.is_set)
-    one.listen(lambda batch: None, assignor="range")
+    one.listen(handler, assignor="range")
     one.wait_committed({0: 1})
-    time.sleep(1.0)
+    assert revoked, "there was no rebalance while the batch ran"
+    assert ended[0] <= revoked[0]
+    time.sleep(1.5)
     assert one.seen == [(0, 0)]
 
 

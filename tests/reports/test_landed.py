@@ -228,7 +228,7 @@ def test_a_report_over_what_was_landed_comes_back_when_it_is_asked_for_in_one_ca
         root=tmp_path,
     )
     archived = report_now(settings, "COMPLETENESS", requested_by="demo", open_spark=lambda: spark)
-    assert archived.summary["summary"] == {"partitions": 2, "records": 7, "absent": 1, "doubled": 1}
+    assert archived.summary["summary"] == {"partitions": 2, "records": 7, "absent": 2, "doubled": 1}
     assert [row["partition"] for row in archived.rows()] == [0, 1]
     with pytest.raises(RetriableError, match="FAILED"):
         report_now(settings, "NOTHING", requested_by="demo", open_spark=lambda: spark)

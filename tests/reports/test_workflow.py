@@ -184,6 +184,28 @@ def test_a_claim_that_was_taken_over_changes_nothing(workflow: Workflows) -> Non
     assert flow.service.status(request_id).archive_ref == "sha256-right"
 
 
+def test_an_earlier_claim_of_the_same_worker_changes_nothing(workflow: Workflows) -> None:
+    flow = workflow()
+    request_id = flow.submit()
+    gate = Gate(flow.store.engine, owner="one", lease=60)
+    earlier, later = (gate.claim(request_id, replay=False) for _ in range(2))
+    assert isinstance(earlier, Claim)
+    assert isinstance(later, Claim)
+    assert not gate.complete(earlier, "sha256-stale")
+    assert not gate.renew(earlier)
+    assert gate.complete(later, "sha256-right")
+
+
+def test_nothing_is_completed_after_the_lease(workflow: Workflows) -> None:
+    flow = workflow()
+    request_id = flow.submit()
+    gate = Gate(flow.store.engine, owner="slow", lease=0.05)
+    claim = gate.claim(request_id, replay=False)
+    assert isinstance(claim, Claim)
+    time.sleep(0.2)
+    assert not gate.complete(claim, "sha256-late")
+
+
 def test_one_of_many_gets_the_claim_when_all_ask_at_once(workflow: Workflows) -> None:
     flow = workflow()
     request_id = flow.submit()

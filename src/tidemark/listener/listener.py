@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Message
 
 from tidemark.config.listener import Listener
 from tidemark.contract.errors import ConfigError, NonRetriableError
-from tidemark.listener.batch import Batch, BatchResult, Record
+from tidemark.listener.batch import Batch, BatchResult, Partition, Record
 from tidemark.listener.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import Executor
 from tidemark.listener.giving_up import GivingUp, ListenerStopped
@@ -140,6 +140,7 @@ class AtLeastOnceListener:
     def _make_ready(self) -> None:
         """Carries out due seeks, resumes partitions whose wait is over, pauses those whose is not."""
         now = self.heartbeat = self._now()
+        resumed: list[Partition] = []
         for owned in self._rebalance.assignment:
             if owned.start_unknown and now >= owned.paused_until and not self._rebalance.find_start(owned):
                 owned.paused_until = now + self._settings.retry.base
@@ -147,10 +148,12 @@ class AtLeastOnceListener:
                 owned.seek_to = None
             ready = owned.ready(now)
             if ready and owned.paused is not False:
-                self._member.resume([owned.where])
+                resumed.append(owned.where)
             elif not ready and owned.paused is not True:
                 self._member.pause([owned.where])
             owned.paused = not ready
+        if resumed:
+            self._member.resume(resumed)
 
     def _receive(self, wait: float, *, keep: bool) -> Record | None:
         """One poll. A record that must not be kept now, because all is paused, is sought back to."""

@@ -145,7 +145,7 @@ class GroupMember:
     def _wake(self, where: Partition) -> None:
         """With everything paused the client's thread sleeps for up to a second; a request ends that."""
         try:
-            self._consumer.get_watermark_offsets(TopicPartition(*where), timeout=0.1, cached=False)
+            self._consumer.get_watermark_offsets(TopicPartition(*where), timeout=0.05, cached=False)
         except KafkaException as error:
             log.debug("no answer after resuming", error=str(error.args[0]))
 
