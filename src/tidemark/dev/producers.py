@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -54,6 +55,7 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str)
         found = client.list_topics(name, timeout=10).topics[name]
         if found.error is None and len(found.partitions) == partitions:
             return
+        time.sleep(0.05)
     raise ProduceFailed(f"topic {name} was created, but its {partitions} partitions do not show")
 
 
@@ -65,6 +67,7 @@ def delete_topic(bootstrap: str, name: str) -> None:
         error = client.list_topics(name, timeout=10).topics[name].error
         if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return
+        time.sleep(0.05)
     raise ProduceFailed(f"topic {name} was deleted, but still shows")
 
 
