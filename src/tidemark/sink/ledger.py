@@ -60,7 +60,8 @@ def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerStat
     """The table's state, reading as little of the log as decides it.
 
     Raises LedgerError where the table was replaced, overwritten or emptied since the newest own
-    commit, and where a RESTORE leads to a version that the log no longer has.
+    commit, and where a RESTORE leads to a version that the log no longer has. `accept_emptied` is for
+    those who set the marks by hand: neither is raised then, and marks that nobody can tell are empty.
     """
     limit = _FIRST_PAGE
     while True:
@@ -92,8 +93,7 @@ def state_of(page: LogPage, *, accept_emptied: bool = False) -> LedgerState:
     if restore is None:
         marks, done = newest.marks, newest.done
     else:
-        marks, _ = _in_effect(page, _restored_version(page, restore))
-        done = newest.done
+        marks, done = _restored_marks(page, restore, lenient=accept_emptied), newest.done
     return LedgerState(
         version=page.version,
         newest=newest,
@@ -159,8 +159,10 @@ def _own(entry: LogEntry) -> OwnCommit:
 
 def _at_or_below(page: LogPage, version: int) -> Iterator[LogEntry]:
     yield from (e for e in page.entries if e.version <= version)
-    if not page.complete:
-        raise _NeedsOlderEntries(page.entries[-1].version - 1)
+    # A complete page ends at the log's beginning, which is not the table's once the log was cleaned up.
+    oldest = page.entries[-1].version
+    if oldest > 0:
+        raise _NeedsOlderEntries(min(version, oldest - 1))
 
 
 def _newest_restore(page: LogPage, *, above: int, below: int | None = None) -> LogEntry | None:
@@ -188,6 +190,15 @@ def _in_effect(page: LogPage, version: int) -> tuple[Marks, Marks]:
                 return _in_effect(page, _restored_version(page, restore))
             return own.marks, own.done
     return Marks(), Marks()
+
+
+def _restored_marks(page: LogPage, restore: LogEntry, *, lenient: bool) -> Marks:
+    try:
+        return _in_effect(page, _restored_version(page, restore))[0]
+    except _NeedsOlderEntries:
+        if lenient and page.complete:
+            return Marks()
+        raise
 
 
 def _restored_version(page: LogPage, restore: LogEntry) -> int:
