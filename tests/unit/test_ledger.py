@@ -1,0 +1,281 @@
+"""The ledger told from a table's log: marks in effect, fencing, and tables that are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tidemark.contract.errors import LedgerError
+from tidemark.contract.marks import Marks
+from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.sink.ledger import (
+    LedgerState,
+    commits_since,
+    find_token,
+    foreign_commit,
+    in_generation,
+    read_state,
+    restored_since,
+    state_of,
+)
+from tidemark.sink.table_log import LogEntry, LogPage
+
+MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def own(seq: int, mark: int, *, base: int, kind: CommitKind = CommitKind.BATCH, **fields: Any) -> OwnCommit:
+    marks = Marks({0: mark})
+    given: dict[str, Any] = {"token": f"run/{seq}/1", "marks": marks, "done": marks, "ceiling": marks}
+    return OwnCommit(kind, "orders", "topic", seq=seq, base=base, **(given | fields))
+
+
+class Log:
+    """A table's log, written commit by commit, one every three hours."""
+
+    def __init__(self) -> None:
+        self.entries = [LogEntry(0, "CREATE TABLE", MIDNIGHT)]
+        self.limits: list[int] = []
+
+    def add(
+        self, operation: str, parameters: dict[str, str] | None = None, own: OwnCommit | None = None
+    ) -> Log:
+        version = len(self.entries)
+        at = MIDNIGHT + timedelta(hours=3 * version)
+        self.entries.append(LogEntry(version, operation, at, parameters or {}, own=own))
+        return self
+
+    def batch(self, mark: int, **fields: Any) -> Log:
+        seq = sum(e.own is not None for e in self.entries) + 1
+        fields = {"base": len(self.entries) - 1} | fields
+        return self.add("WRITE", {"mode": "Append"}, own(seq, mark, **fields))
+
+    def restore(self, version: int) -> Log:
+        return self.add("RESTORE", {"version": str(version)})
+
+    def restore_to(self, timestamp: str) -> Log:
+        return self.add("RESTORE", {"version": "null", "timestamp": timestamp})
+
+    def __call__(self, limit: int) -> LogPage:
+        self.limits.append(limit)
+        return LogPage(self.entries[: -limit - 1 : -1], complete=limit > len(self.entries))
+
+    @property
+    def state(self) -> LedgerState:
+        return read_state(self)
+
+
+def three_batches() -> Log:
+    return Log().batch(10).batch(20).batch(30)
+
+
+def test_a_table_without_own_commits_has_no_marks() -> None:
+    state = Log().add("WRITE").state
+    assert (state.newest, state.version, state.seq, state.marks) == (None, 1, 0, Marks())
+    assert state_of(LogPage([], complete=True)) == LedgerState(version=-1)
+
+
+def test_the_newest_own_commit_tells_marks_and_seq_when_others_commit_after_it() -> None:
+    state = three_batches().add("OPTIMIZE").add("WRITE", {"mode": "Append"}).state
+    assert (state.marks, state.seq, state.version, state.newest_version) == (Marks({0: 30}), 3, 5, 3)
+    assert not state.restored
+    assert not state.recovering
+
+
+def test_a_start_resumes_where_dead_letters_are_complete() -> None:
+    state = three_batches().batch(40, done=Marks({0: 30})).state
+    assert state.resume == Marks({0: 30})
+    assert state.done_at_least(Marks({0: 35})).resume == Marks({0: 35})
+    assert state.done_at_least(Marks({0: 99})).done == Marks({0: 40})
+    assert state.done_at_least(Marks({0: 5})).done == Marks({0: 30})
+
+
+def test_marks_go_back_when_the_table_is_restored_to_a_version() -> None:
+    state = three_batches().restore(1).state
+    assert (state.marks, state.ceiling, state.seq) == (Marks({0: 10}), Marks({0: 30}), 3)
+    assert state.restored
+    assert state.recovering
+    assert state.resume == Marks({0: 10})
+
+
+def test_nothing_is_marked_when_the_table_is_restored_to_before_the_first_own_commit() -> None:
+    state = three_batches().restore(0).state
+    assert (state.marks, state.ceiling) == (Marks(), Marks({0: 30}))
+
+
+def test_the_newest_restore_decides_when_there_are_several() -> None:
+    assert three_batches().restore(1).restore(2).state.marks == Marks({0: 20})
+
+
+def test_marks_are_followed_through_when_the_restored_version_is_a_restore() -> None:
+    # Version 4 is a RESTORE to version 1: the own commits below version 4 do not tell its marks.
+    assert three_batches().restore(1).restore(4).state.marks == Marks({0: 10})
+    assert three_batches().restore(1).add("OPTIMIZE").restore(5).state.marks == Marks({0: 10})
+
+
+def test_marks_are_those_of_the_restored_version_when_a_restore_fell_into_its_batch() -> None:
+    # Version 5 read its marks at 3, and version 4 was a RESTORE to 1: 20 to 30 are missing at version 5.
+    log = three_batches().restore(1).batch(40, base=3)
+    assert log.state.marks == Marks({0: 10})
+    assert log.state.restored
+    assert log.state.ceiling == Marks({0: 40})
+    opened = log.batch(10, kind=CommitKind.OPEN, ceiling=Marks({0: 40}))
+    assert (opened.state.marks, opened.state.restored) == (Marks({0: 10}), False)
+    assert opened.restore(5).state.marks == Marks({0: 10})
+
+
+def test_a_restore_is_settled_when_a_generation_was_opened_after_it() -> None:
+    state = three_batches().restore(1).batch(10, kind=CommitKind.OPEN, ceiling=Marks({0: 30})).state
+    assert (state.marks, state.restored, state.recovering, state.seq) == (Marks({0: 10}), False, True, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        # Batches at 03:00, 06:00 and 09:00 UTC; the text may mean 14 hours earlier.
+        ("2026-03-01 23:30:00.0", 30),
+        ("2026-03-01 20:30:00", 20),
+        ("2026-03-01 17:00:00.000", 10),
+        ("2026-03-01 09:00:00", 0),
+        ("not a time", 0),
+    ],
+)
+def test_the_lowest_marks_it_can_mean_hold_when_restored_to_a_timestamp(text: str, mark: int) -> None:
+    state = three_batches().restore_to(text).state
+    assert state.marks.at(0) == mark
+    assert state.restored
+    assert state.ceiling == Marks({0: 30})
+
+
+def test_a_replay_leaves_marks_and_seq_alone() -> None:
+    log = three_batches()
+    before = log.state
+    log.add("WRITE", own=own(1, 99, base=3, kind=CommitKind.REPLAY, token="replay/1/1"))
+    assert log.state == replace(before, version=4)
+    assert foreign_commit(commits_since(log, 3), "run") is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "parameters"),
+    [
+        ("CREATE OR REPLACE TABLE AS SELECT", {}),
+        ("REPLACE TABLE", {}),
+        ("TRUNCATE", {}),
+        ("WRITE", {"mode": "Overwrite"}),
+        ("DELETE", {"predicate": "[]"}),
+        ("DELETE", {"predicate": '["true"]'}),
+    ],
+)
+def test_the_table_is_refused_when_its_rows_were_taken_away(
+    operation: str, parameters: dict[str, str]
+) -> None:
+    log = three_batches().add(operation, parameters)
+    with pytest.raises(LedgerError, match=r"in version 4, after the newest own commit") as refused:
+        read_state(log)
+    assert "tidemark rewind" in str(refused.value.hint)
+    assert read_state(log, accept_emptied=True).marks == Marks({0: 30})
+
+
+def test_the_table_is_refused_when_its_rows_were_taken_away_during_a_batch() -> None:
+    with pytest.raises(LedgerError, match="version 4"):
+        read_state(three_batches().add("TRUNCATE").batch(40, base=3))
+
+
+@pytest.mark.parametrize(
+    ("operation", "parameters"),
+    [
+        ("DELETE", {"predicate": '["(id = 3)"]'}),
+        ("UPDATE", {"predicate": '["(id = 3)"]'}),
+        ("WRITE", {"mode": "Append"}),
+        ("VACUUM END", {}),
+        ("ADD COLUMNS", {}),
+    ],
+)
+def test_the_table_is_taken_when_somebody_works_on_it(operation: str, parameters: dict[str, str]) -> None:
+    assert three_batches().add(operation, parameters).state.marks == Marks({0: 30})
+
+
+def test_the_table_is_taken_when_it_was_emptied_before_the_newest_own_commit() -> None:
+    assert three_batches().add("TRUNCATE").batch(30, kind=CommitKind.ADOPT).state.marks == Marks({0: 30})
+
+
+def test_older_entries_are_read_when_the_first_page_does_not_decide() -> None:
+    log = three_batches()
+    for _ in range(500):
+        log.add("OPTIMIZE")
+    log.restore(2)
+    assert log.state.marks == Marks({0: 20})
+    assert log.limits == sorted(set(log.limits))
+    assert len(log.limits) > 1
+
+
+def test_one_short_page_is_read_when_the_newest_own_commit_is_near() -> None:
+    log = Log()
+    for mark in range(100):
+        log.batch(mark)
+    assert log.state.marks == Marks({0: 99})
+    assert len(log.limits) == 1
+
+
+def test_the_restored_table_is_refused_when_the_log_no_longer_has_the_version() -> None:
+    log = three_batches().restore(1)
+    kept = log.entries[2:]
+
+    def shortened(limit: int) -> LogPage:
+        return LogPage(kept[: -limit - 1 : -1], complete=limit > len(kept))
+
+    with pytest.raises(LedgerError, match="no longer has version 1"):
+        read_state(shortened)
+    # Whoever sets the marks by hand needs only the seq, and what fences.
+    adopted = read_state(shortened, accept_emptied=True)
+    assert (adopted.seq, adopted.restored, adopted.ceiling) == (3, True, Marks({0: 30}))
+
+
+def test_the_commits_since_a_version_are_all_of_them_whatever_the_page() -> None:
+    log = three_batches()
+    for _ in range(40):
+        log.add("OPTIMIZE")
+    for version in (0, 3, 17, 42):
+        page = commits_since(log, version)
+        assert [e.version for e in page.entries] == list(range(43, version, -1))
+        assert page.complete
+    assert commits_since(log, 43).entries == []
+
+
+def test_a_log_that_ends_too_early_is_refused_as_another_table() -> None:
+    with pytest.raises(LedgerError, match="dropped and created again"):
+        commits_since(three_batches(), 7)
+
+
+def test_an_attempt_is_found_by_its_token_alone() -> None:
+    log = three_batches().batch(40, token="run/4/2")
+    page = commits_since(log, 3)
+    found = find_token(page, "run/4/2")
+    assert found is not None
+    assert found.version == 4
+    assert find_token(page, "run/4/1") is None
+    assert find_token(commits_since(log, 4), "run/4/2") is None
+
+
+def test_the_commit_of_another_run_is_foreign() -> None:
+    log = three_batches().batch(40, token="other/1/1").batch(50)
+    found = foreign_commit(commits_since(log, 3), "run")
+    assert found is not None
+    assert found.token == "other/1/1"
+    assert foreign_commit(commits_since(log, 4), "run") is None
+
+
+def test_a_restore_is_noticed_only_after_the_version_that_was_read() -> None:
+    page = three_batches().restore(1)(10)
+    assert restored_since(page, 3)
+    assert not restored_since(page, 4)
+
+
+def test_a_topic_made_again_starts_at_nothing_and_keeps_the_seq() -> None:
+    state = three_batches().restore(1).state
+    assert in_generation(state, "topic") is state
+    again = in_generation(state, "another")
+    assert (again.marks, again.done, again.ceiling, again.restored) == (Marks(), Marks(), Marks(), False)
+    assert again.seq == 3
