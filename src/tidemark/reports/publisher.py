@@ -89,7 +89,7 @@ def ensure_topics(connection: Mapping[str, Any], settings: Reports, *, timeout: 
         )
         for name in (settings.topic, settings.dlq)
     ]
-    created = []
+    created: list[str] = []
     for name, future in admin.create_topics(wanted, operation_timeout=timeout).items():
         try:
             future.result(timeout)
@@ -97,4 +97,13 @@ def ensure_topics(connection: Mapping[str, Any], settings: Reports, *, timeout: 
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+    deadline = time.monotonic() + timeout
+    while any(not _shows(admin, topic) for topic in created):
+        if time.monotonic() > deadline:
+            raise NotPublished(f"the topics {', '.join(created)} were created, but do not show")
+        time.sleep(0.1)
     return created
+
+
+def _shows(admin: AdminClient, topic: str) -> bool:
+    return admin.list_topics(topic, timeout=10).topics[topic].error is None
