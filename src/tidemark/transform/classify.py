@@ -71,15 +71,15 @@ def _read_json(opened: DataFrame, plan: DecodePlan) -> DataFrame:
         read = F.when(F.col("_format") == Format.JSON.value, read)
     parsed = opened.select("*", read.alias("_json"))
     raw = [get(F.col("_json"), f.name) for f in fields]
+    whole = json_fast.parsed_whole(text, F.col("_json"))
     typed = parsed.select(
         "*",
         *[
             json_fast.value(r, f.shape).alias(f"_v{i}")
             for i, (r, f) in enumerate(zip(raw, fields, strict=True))
         ],
-        (json_fast.parsed_whole(text, F.col("_json")) & compiled_apart(F.col("_json").isNotNull())).alias(
-            "_whole"
-        ),
+        (whole & compiled_apart(F.col("_json").isNotNull())).alias("_whole"),
+        text.alias("_text"),
     )
     triples = [(r, F.col(f"_v{i}"), f.shape) for i, (r, f) in enumerate(zip(raw, fields, strict=True))]
     proofs = [
@@ -90,7 +90,7 @@ def _read_json(opened: DataFrame, plan: DecodePlan) -> DataFrame:
         *[F.col(c) for c in opened.columns],
         *[v for _, v, _ in triples],
         reduce(and_, proofs, compiled_apart(F.col("_whole"))).alias("_good"),
-        json_fast.accounted_for(text, json_fast.quotes_expected(triples)).alias("_accounted"),
+        json_fast.accounted_for(F.col("_text"), json_fast.quotes_expected(triples)).alias("_accounted"),
     )
 
 
