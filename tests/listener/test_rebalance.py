@@ -12,8 +12,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidemark.contract.errors import DataLoss, RetriableError
+from tidemark.contract.marks import Marks
 from tidemark.dev.producers import SampleRecord
-from tidemark.listener import Batch, BatchFailure, BatchResult, PartialSuccess
+from tidemark.listener import Batch, BatchFailure, BatchResult, PartialSuccess, from_marks
 
 if TYPE_CHECKING:
     from tests.listener.conftest import Scene
@@ -301,6 +302,24 @@ def test_reading_starts_at_the_tables_marks_when_the_handler_writes_a_table(scen
     one.wait(lambda: len(one.seen) == 5)
     assert sorted(one.seen) == [(0, 3), (0, 4), (1, 2), (1, 3), (1, 4)]
     assert events == ["dropped", "marks"]
+
+
+def test_a_partition_without_a_mark_starts_at_its_earliest_record_whatever_was_committed(
+    scene: Scenes,
+) -> None:
+    one = scene(partitions=2)
+    one.fill([3, 3])
+    one.commit(p0=3, p1=3)
+    asked: list[str] = []
+
+    def marks_of(topic: str) -> Marks:
+        asked.append(topic)
+        return Marks({0: 2})
+
+    one.listen(starting_offsets=from_marks(marks_of))
+    one.wait(lambda: len(one.seen) == 4)
+    assert sorted(one.seen) == [(0, 2), (1, 0), (1, 1), (1, 2)]
+    assert asked == [one.topic]
 
 
 def test_nothing_is_read_until_the_marks_are_known_when_the_table_is_down(scene: Scenes) -> None:

@@ -11,6 +11,7 @@ from tidemark.listener.executor import Execution, Executor, InProcessExecutor
 from tidemark.listener.failure import Failure
 from tidemark.listener.giving_up import ListenerStopped
 from tidemark.listener.listener import AtLeastOnceListener
+from tidemark.listener.starting import from_marks
 
 __all__ = [
     "AtLeastOnceListener",
@@ -25,4 +26,5 @@ __all__ = [
     "PartialSuccess",
     "Record",
     "Scope",
+    "from_marks",
 ]

@@ -9,13 +9,29 @@ import structlog
 
 from tidemark.config.listener import OnDataLoss, Reset
 from tidemark.contract.errors import DataLoss
+from tidemark.contract.marks import Marks
 from tidemark.listener.batch import Partition
 from tidemark.listener.member import GroupMember
 
 log = structlog.get_logger("tidemark.listener")
 
-StartingOffsets = Callable[[Sequence[Partition]], Mapping[Partition, int]]
-"""Gives the next offset of partitions that know better than the group, e.g. a table's marks."""
+StartingOffsets = Callable[[Sequence[Partition]], Mapping[Partition, int | None]]
+"""Gives the next offset of partitions that know better than the group. None: its earliest record.
+A partition that is left out starts at the group's commit."""
+
+
+def from_marks(marks_of: Callable[[str], Marks]) -> StartingOffsets:
+    """Starts at the marks of the table that the handler writes, read anew at each assignment.
+
+    A partition that the marks do not name starts at its earliest record, whatever the group committed:
+    nothing of it is in the table.
+    """
+
+    def starts(partitions: Sequence[Partition]) -> Mapping[Partition, int | None]:
+        marks = {topic: marks_of(topic) for topic in {topic for topic, _ in partitions}}
+        return {(topic, partition): marks[topic].get(partition) for topic, partition in partitions}
+
+    return starts
 
 
 class StartingPoint:
@@ -45,7 +61,10 @@ class StartingPoint:
         rest = [where for where in partitions if where not in marks]
         committed = self._member.committed(rest) if rest else {}
         return {
-            where: self.within_range(where, marks.get(where, committed.get(where))) for where in partitions
+            where: self._member.range_of(where)[0]
+            if where in marks and marks[where] is None
+            else self.within_range(where, marks.get(where, committed.get(where)))
+            for where in partitions
         }
 
     def within_range(self, where: Partition, wanted: int | None) -> int:
