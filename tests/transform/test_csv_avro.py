@@ -229,6 +229,33 @@ def test_a_record_of_nulls_is_a_row_when_its_schema_allows_it(spark: SparkSessio
     ]
 
 
+def variable_length(number: int) -> bytes:
+    """A long as Avro writes it."""
+    rest, out = number << 1, b""
+    while rest > 127:
+        out, rest = out + bytes([rest & 127 | 128]), rest >> 7
+    return out + bytes([rest])
+
+
+@pytest.mark.parametrize("length", [10**6, 3 * 10**8, 2 * 10**9, 2**31 - 9, 2**40])
+def test_a_record_cannot_take_the_memory_when_its_bytes_claim_a_great_length(
+    spark: SparkSession, tmp_path: Path, length: int
+) -> None:
+    fields = [
+        {"name": "s", "type": "string"},
+        {"name": "l", "type": {"type": "array", "items": "int"}},
+        {"name": "m", "type": {"type": "map", "values": "int"}},
+    ]
+    write_schema(tmp_path, "w.avsc", {"type": "record", "name": "R", "fields": fields})
+    ddl = "s STRING, l ARRAY<INT>, m MAP<STRING, INT>"
+    plan = plan_of(spark, tmp_path, ddl, supported_formats=["AVRO"], avro={"writer-schema": "w.avsc"})
+    claim, text = variable_length(length), b"\x02a"
+    found = outcomes(
+        spark, [claim + b"abc", text + claim + b"\x02", text + b"\x00" + claim + b"\x02a\x02"], plan
+    )
+    assert [code(r) for r in found] == ["MALFORMED_AVRO"] * 3
+
+
 def test_a_recursive_schema_is_refused_when_the_plan_is_made(spark: SparkSession, tmp_path: Path) -> None:
     node = {"name": "next", "type": ["null", "Node"]}
     write_schema(tmp_path, "r.avsc", {"type": "record", "name": "Node", "fields": [node]})

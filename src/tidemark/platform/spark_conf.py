@@ -11,6 +11,14 @@ EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
+AVRO_LIMITS = tuple(
+    f"-Dorg.apache.avro.limits.{kind}.maxLength={16 * 1024 * 1024}"
+    for kind in ("string", "bytes", "collectionItems")
+)
+"""JVM options of driver and executors. Without them four malformed bytes that claim a length of gigabytes
+make Avro's reader ask for that memory, and the process dies of one record instead of rejecting it."""
+
+
 def local_conf(
     jars: Iterable[Path], *, s3: Mapping[str, str] | None = None, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
@@ -26,7 +34,9 @@ def local_conf(
         "spark.sql.extensions": EXTENSION,
         "spark.sql.catalog.spark_catalog": CATALOG,
         "spark.driver.memory": environ.get("TIDEMARK_DRIVER_MEMORY") or "2g",
-        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j.as_uri()}",
+        "spark.driver.extraJavaOptions": " ".join(
+            [f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j.as_uri()}", *AVRO_LIMITS]
+        ),
         # A laptop's own host name often does not resolve.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
