@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +269,31 @@ def test_an_epoch_number_needs_its_unit_when_it_is_a_timestamp(spark: SparkSessi
         spark, tmp_path, "x TIMESTAMP", ["1700000000000", "253402300800000"], fields={"x": {"epoch": "ms"}}
     )
     assert found == ["2023-11-14T22:13:20Z", FAR]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "DECIMAL(10,2)", "BIGINT", "DOUBLE", "STRING"])
+def test_no_time_is_lost_when_an_exponent_is_enormous(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    values = [
+        "1e-999999999",
+        "-1e-2147483648",
+        "0e-999999999",
+        "1e999999999",
+        "1e2147483647",
+        "-1E+999999999999",
+    ]
+    fields = {"x": {"epoch": "s"}} if kind == "TIMESTAMP" else {}
+    start = time.monotonic()
+    found = results(spark, tmp_path, f"x {kind}", values, fields=fields)
+    assert time.monotonic() - start < 30
+    expected = {
+        "TIMESTAMP": ["1970-01-01T00:00:00Z"] * 3 + [FAR] * 3,
+        "DECIMAL(10,2)": [P, P, "0.00", P, P, P],
+        "BIGINT": [M, M, 0, R, R, R],
+        "DOUBLE": [0.0, 0.0, 0.0, R, R, R],
+        "STRING": values,
+    }
+    assert found == expected[kind]
 
 
 def test_base64_and_booleans_are_strict_when_they_are_json(spark: SparkSession, tmp_path: Path) -> None:

@@ -110,10 +110,20 @@ def _exact(text: Column, d: Column, data_type: T.DataType) -> Column:
 
 def epoch(text: Column, unit: str, data_type: T.DataType) -> Column:
     """An epoch number's text as a TIMESTAMP outcome; digits below the microsecond are cut."""
+    return bind(_digits(text), lambda d: _instant_of(text, d, unit, data_type))
+
+
+def _instant_of(text: Column, d: Column, unit: str, data_type: T.DataType) -> Column:
+    """Far exponents are settled by the point alone: a cast of `1e-999999999` would never end."""
+    point = d.getField("point")
     exact = text.try_cast("decimal(27,9)")
     micros = F.floor(exact * F.lit(EPOCH_MICROS[unit]).cast("decimal(7,0)")).cast("decimal(38,0)")
     inside = F.when(micros.between(FIRST_MICROS, LAST_MICROS), micros.try_cast("bigint"))
-    return checked(F.timestamp_micros(inside), Code.TIMESTAMP_OUT_OF_RANGE, data_type)
+    return (
+        F.when((d.getField("digits") == "") | (point < -20), good(F.timestamp_micros(F.lit(0)), data_type))
+        .when(point > 20, failed(Code.TIMESTAMP_OUT_OF_RANGE, data_type))
+        .otherwise(checked(F.timestamp_micros(inside), Code.TIMESTAMP_OUT_OF_RANGE, data_type))
+    )
 
 
 def datetime_text(text: Column, data_type: T.DataType) -> Column:
