@@ -25,7 +25,8 @@ def _blocked(spark: SparkSession, folder: Path) -> DataFrame:
     """Rows that come only when `folder/go` is there; `folder/started` tells that they are waited for."""
     started, go = str(folder / "started"), str(folder / "go")
 
-    def wait(value):  # type: ignore[no-untyped-def]  # with type hints Spark would want a pandas UDF
+    # Without type hints: Spark takes their presence for a vectorised function.
+    def wait(value):
         Path(started).touch()
         deadline = time.monotonic() + 60
         while not Path(go).exists() and time.monotonic() < deadline:
