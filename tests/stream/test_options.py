@@ -6,13 +6,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import functions as F
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.contract import records
 from tidemark.contract.errors import NonRetriableError, SchemaConflict
 from tidemark.dev.producers import SampleRecord
-from tidemark.pipeline.adopt import adopt, adoptable_marks
+from tidemark.pipeline.adopt import MarksFrom, adopt, adoptable_marks
 from tidemark.pipeline.status import status_of
 from tidemark.pipeline.targets import targets_of
 from tidemark.source.topics import KafkaAdmin
@@ -127,11 +128,29 @@ def test_adopted_marks_come_from_the_rows_when_the_table_lost_its_ledger(stream:
     settings = events.settings()
     (target,) = targets_of(events.spark, settings, "events", run="by-hand")
     admin = KafkaAdmin(settings.kafka)
-    marks = adoptable_marks(events.spark, admin, target, keep_marks=False)
+    marks = adoptable_marks(events.spark, admin, target, MarksFrom.ROWS)
     assert dict(marks) == {0: 2, 1: 2}
     adopt(events.spark, admin, target, marks)
     events.land()
     assert events.ids() == list(range(6))
+
+
+@pytest.mark.parametrize(("source", "ids"), [(MarksFrom.EARLIEST, [0, 1, 2]), (MarksFrom.KEPT, [2])])
+def test_an_emptied_table_goes_on_as_the_operator_says_when_it_is_adopted(
+    stream: Make, source: MarksFrom, ids: list[int]
+) -> None:
+    events = stream()
+    events.produce(good(0), good(1))
+    events.land()
+    events.spark.sql(f"DELETE FROM {events.table.sql}")
+    events.produce(good(2))
+    assert events.run().error is not None
+    settings = events.settings()
+    (target,) = targets_of(events.spark, settings, "events", run="by-hand")
+    admin = KafkaAdmin(settings.kafka)
+    adopt(events.spark, admin, target, adoptable_marks(events.spark, admin, target, source))
+    events.land()
+    assert events.ids() == ids
 
 
 def test_status_shows_mark_end_and_lag_of_each_partition_when_records_wait(stream: Make) -> None:

@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.pipeline.adopt import MarksFrom, adoptable_marks
+from tidemark.pipeline.adopt import adopt as take_over
 
 app = typer.Typer(help="Take over a table: set its marks from its rows, or keep those it has.")
 
@@ -17,17 +19,15 @@ app = typer.Typer(help="Take over a table: set its marks from its rows, or keep 
 def adopt(
     *,
     stream: Annotated[str, typer.Option("--stream", "-s", help="The stream that is to own the table.")],
-    keep_marks: Annotated[
-        bool, typer.Option("--keep-marks", help="Go on where the table's newest marks stand.")
-    ] = False,
+    marks_from: Annotated[
+        MarksFrom, typer.Option("--marks", help="Where the marks come from.")
+    ] = MarksFrom.ROWS,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop every writer of the table first. Shows the marks and asks before it sets them."""
-    from tidemark.pipeline.adopt import adopt as take_over
-    from tidemark.pipeline.adopt import adoptable_marks
     from tidemark.pipeline.targets import targets_of
     from tidemark.platform.open_session import session_for
     from tidemark.source.topics import KafkaAdmin
@@ -37,7 +37,7 @@ def adopt(
     spark = session_for(settings)
     admin = KafkaAdmin(settings.kafka)
     for one in targets_of(spark, settings, stream, run=uuid.uuid4().hex):
-        marks = adoptable_marks(spark, admin, one, keep_marks=keep_marks)
+        marks = adoptable_marks(spark, admin, one, marks_from)
         if not yes:
             Console(stderr=True).print(f"{one.table}: next offsets to read {dict(marks)}", highlight=False)
             typer.confirm("Set these marks?", abort=True, err=True)

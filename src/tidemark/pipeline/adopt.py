@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -18,16 +20,32 @@ from tidemark.source.topics import KafkaAdmin, Topic
 _LARGEST_SEQ = 2**62
 
 
-def adoptable_marks(spark: SparkSession, admin: KafkaAdmin, target: Target, *, keep_marks: bool) -> Marks:
-    """The marks that `adopt` would set: with `keep_marks` those of the newest own commit, otherwise one
-    past the highest offset of each partition that the table has rows of. Partitions without rows start
-    at the topic's earliest offset; a tail that was rejected is read, and dead-lettered, once more.
+class MarksFrom(StrEnum):
+    """Where the adopted marks come from."""
+
+    ROWS = "rows"
+    """One past the highest offset of each partition that the table has rows of."""
+    KEPT = "kept"
+    """The newest own commit, whatever happened to the table since."""
+    EARLIEST = "earliest"
+    """The topic's first offsets: what is in the table already is not doubled."""
+    LATEST = "latest"
+    """The topic's end: what was not read is left out."""
+
+
+def adoptable_marks(spark: SparkSession, admin: KafkaAdmin, target: Target, source: MarksFrom) -> Marks:
+    """The marks that `adopt` would set. From rows, a partition without any starts at the topic's earliest
+    offset, and a tail that was rejected is read, and dead-lettered, once more.
 
     Raises LedgerError where there is no table, or no marks to keep.
     """
     topic = admin.describe(target.stream.kafka_topic)
     state = _state(spark, target)
-    if keep_marks:
+    if source is MarksFrom.EARLIEST:
+        return admin.earliest(topic)
+    if source is MarksFrom.LATEST:
+        return admin.ends(topic)
+    if source is MarksFrom.KEPT:
         if state.newest is None or state.newest.topic_id != topic.id:
             raise LedgerError(f"{target.table} has no marks of topic {topic.name} to keep")
         return state.newest.marks

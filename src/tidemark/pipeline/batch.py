@@ -153,7 +153,11 @@ class IngestBatch:
 
         def attempt() -> Committed:
             if self._attempts and seen.get("failed"):
+                decided = self.state.marks
                 self._refresh_state(routed)
+                if self.state.marks != decided:
+                    # A commit that was given up did arrive: what is new has to be decided again.
+                    raise RestartStream("the marks moved between two attempts of one batch")
             self._attempts += 1
             seen["failed"] = True
             self._state_read_at = 0.0

@@ -158,7 +158,7 @@ def _within_kafka(
         raise DataLoss(
             f"the marks of {target.table} lie beyond the end of topic {topic.name}: {told}",
             "the topic lost records (unclean leader election, or truncated); to land what comes from here on:"
-            " tidemark rewind --to latest",
+            " tidemark adopt --marks latest",
         )
     earliest = admin.earliest(topic)
     lost = {p: r for p, r in state.resume.behind(earliest).items() if p in topic.partitions}
@@ -169,7 +169,7 @@ def _within_kafka(
     if target.stream.on_data_loss == "stop":
         raise DataLoss(
             f"retention took {count} records of topic {topic.name} that were not read yet: {told}",
-            "to record the loss and go on: on-data-loss: continue, or tidemark rewind --to earliest",
+            "to record the loss and go on: on-data-loss: continue, or tidemark adopt --marks earliest",
         )
     log.error("records lost to retention", stream=target.name, records=count, ranges=told)
     marks, done = state.marks.highest(earliest), state.done.highest(earliest)

@@ -72,7 +72,7 @@ def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerStat
             if page.complete:
                 raise LedgerError(
                     f"the table's log no longer has version {missing.version}, which a RESTORE went back to",
-                    "tell where to go on: tidemark rewind, or tidemark adopt",
+                    "tell where to go on: tidemark adopt",
                 ) from None
             limit *= 8
 
@@ -243,6 +243,6 @@ def _refuse_emptied(page: LogPage, *, since: int) -> None:
             raise LedgerError(
                 f"the table {what} in version {entry.version}, after the newest own commit:"
                 " its rows and its marks no longer belong together",
-                "land everything again: tidemark rewind --to earliest; or go on where the marks stand:"
-                " tidemark adopt --keep-marks",
+                "land everything again: tidemark adopt --marks earliest; or go on where the marks stand:"
+                " tidemark adopt --marks kept",
             )
