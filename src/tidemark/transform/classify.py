@@ -19,6 +19,7 @@ from tidemark.transform.decode import json_fast
 from tidemark.transform.decode.avro import schema_id
 from tidemark.transform.decode.detect import format_of
 from tidemark.transform.decode.expressions import compiled_apart, get
+from tidemark.transform.decode.json_tree import field_of
 from tidemark.transform.decode.payload import decode_payload, text_of
 from tidemark.transform.failure import failure_of
 from tidemark.transform.plan import DecodePlan
@@ -101,27 +102,40 @@ def _decode(read: DataFrame, plan: DecodePlan) -> DataFrame:
     lanes = read.select(
         "*", F.when(F.col(records.PAYLOAD).isNotNull() & ~proven, decode_payload(plan)).alias("_slow")
     )
-    unfaulty = F.col("_slow").getField("row").isNull() & (F.size(F.col("_slow").getField("faults")) == 0)
-    fast = F.col("_good") & (F.col("_accounted") | unfaulty) if json else F.lit(False)
-    row = F.col("_slow").getField("row")
+    slow = F.col("_slow")
+    tokens = slow.getField("tokens")
+    if json:
+        per_field = [
+            F.when(tokens.isNotNull(), field_of(tokens, f, strict=plan.strict)).alias(f"_f{i}")
+            for i, f in enumerate(plan.fields)
+        ]
+        lanes = lanes.select("*", *per_field)
+    stands = slow.getField("row").isNull() & tokens.isNull() & (F.size(slow.getField("faults")) == 0)
+    fast = F.col("_good") & (F.col("_accounted") | stands) if json else F.lit(False)
     columns = []
     for i, f in enumerate(plan.fields):
-        found = get(row, f.column)
-        value = F.when(fast, F.col(f"_v{i}")).otherwise(found) if json else found
+        value = get(slow.getField("row"), f.column)
+        if json:
+            strictly = F.when(tokens.isNotNull(), F.col(f"_f{i}").getField("value")).otherwise(value)
+            value = F.when(fast, F.col(f"_v{i}")).otherwise(strictly)
         columns.append(value.cast(f.shape.data_type).alias(f.column))
-    unknown = F.col("_slow").getField("unknown")
+    faults = slow.getField("faults")
+    if json:
+        found = [F.col(f"_f{i}").getField("faults") for i in range(len(plan.fields))]
+        faults = F.when(tokens.isNotNull(), F.concat(*found, faults)).otherwise(faults)
     nothing = F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<string>"))
-    extra = F.coalesce(F.col("_slow").getField("extra"), nothing)
     return lanes.select(
         *_envelope(),
         F.col(SCHEMA_ID),
         F.col("_format"),
         *columns,
-        F.when(F.size(F.col("_slow").getField("faults")) > 0, F.col("_slow").getField("faults")).alias(
-            "_faults"
+        F.when(F.size(faults) > 0, faults).alias("_faults"),
+        slow.getField("unknown").alias("_unknown"),
+        *(
+            [F.coalesce(slow.getField("extra"), nothing).alias("_extra")]
+            if plan.unknown_fields == "keep"
+            else []
         ),
-        unknown.alias("_unknown"),
-        *([extra.alias("_extra")] if plan.unknown_fields == "keep" else []),
     )
 
 

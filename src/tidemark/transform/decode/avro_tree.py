@@ -8,7 +8,7 @@ from pyspark.sql import types as T
 
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.expressions import bind, fault, get, no_faults, null
-from tidemark.transform.decode.json_strict import record
+from tidemark.transform.decode.json_strict import no_tokens, record
 from tidemark.transform.decode.json_tree import parsed
 from tidemark.transform.decode.scalar import checked, datetime_text, epoch, failed, good, in_range, number
 from tidemark.transform.fields import DATETIMES, FLOATS, INTEGERS, Field, Shape
@@ -41,7 +41,10 @@ def row_of(
             else F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<string>"))
         )
     return bind(
-        decoded, lambda d: record(d.getField("value"), d.getField("faults"), F.lit(len(surplus)), extra)
+        decoded,
+        lambda d: record(
+            d.getField("value"), d.getField("faults"), F.lit(len(surplus)), extra, no_tokens(fields)
+        ),
     )
 
 

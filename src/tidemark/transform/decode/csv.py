@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.config.stream import CsvDialect
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.expressions import bind, fault, no_faults, null
-from tidemark.transform.decode.json_strict import record, rejected
+from tidemark.transform.decode.json_strict import no_tokens, record, rejected
 from tidemark.transform.decode.json_tree import parsed
 from tidemark.transform.decode.scalar import from_text
 from tidemark.transform.fields import Field
@@ -85,7 +85,8 @@ def _row(done: Column, fields: tuple[Field, ...]) -> Column:
         F.struct(*[p.getField("value").alias(f.column) for p, f in zip(parts, fields, strict=True)]),
         F.concat(*[p.getField("faults") for p in parts]),
         F.lit(0),
-        F.lit(None).cast("map<string,string>"),
+        F.lit(None),
+        no_tokens(fields),
     )
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode import tagged
-from tidemark.transform.decode.expressions import bind, fault, null
-from tidemark.transform.decode.json_tree import JSON_OPTIONS, last_of_each_key, object_of
+from tidemark.transform.decode.expressions import bind, fault, no_faults, null
+from tidemark.transform.decode.json_tree import JSON_OPTIONS, last_of_each_key, tokens_of
 from tidemark.transform.fields import Field, struct_of
 
 SENTINEL = "~tidemark~"
@@ -21,17 +22,32 @@ BLANK = r"^[ \t\r\n]*\z"
 WHITE = " \t\r\n"
 
 
-def record(row: Column, faults: Column, unknown: Column, extra: Column) -> Column:
-    """What every format's slow lane gives: STRUCT<row, faults, unknown, extra>."""
+def record(row: Column, faults: Column, unknown: Column, extra: Column, tokens: Column) -> Column:
+    """What every format's slow lane gives: STRUCT<row, faults, unknown, extra, tokens>.
+
+    JSON leaves the row to a later step, which reads `tokens` field by field: one expression for all of it
+    would be nested deeper than a Connect client can send.
+    """
     return F.struct(
-        row.alias("row"), faults.alias("faults"), unknown.cast("int").alias("unknown"), extra.alias("extra")
+        row.alias("row"),
+        faults.alias("faults"),
+        unknown.cast("int").alias("unknown"),
+        extra.cast("map<string,string>").alias("extra"),
+        tokens.alias("tokens"),
+    )
+
+
+def no_tokens(fields: tuple[Field, ...]) -> Column:
+    texts = T.StructType([T.StructField("=" + f.name, T.StringType()) for f in fields])
+    return null(
+        T.StructType([T.StructField("keys", T.ArrayType(T.StringType())), T.StructField("values", texts)])
     )
 
 
 def rejected(code: Code, fields: tuple[Field, ...], *, expected: str, found: Column | None = None) -> Column:
     """A record that is wrong as a whole."""
     whole = fault(code, field=F.lit(None).cast("string"), expected=expected, found=found)
-    return record(null(struct_of(fields)), F.array(whole), F.lit(0), F.lit(None).cast("map<string,string>"))
+    return record(null(struct_of(fields)), F.array(whole), F.lit(0), F.lit(None), no_tokens(fields))
 
 
 def has_lone_surrogate(json: Column) -> Column:
@@ -100,35 +116,25 @@ def ends_with_its_value(text: Column) -> Column:
 
 def _object(text: Column, fields: tuple[Field, ...], *, strict: bool, unknown_fields: str) -> Column:
     known = F.array(*[F.lit(f.name) for f in fields])
-    hides = any(f.shape.hides for f in fields)
 
     def body(json: Column) -> Column:
         unknown = F.array_except(F.json_object_keys(text), known)
-        decoded = object_of(json, fields, None, strict=strict)
-        return bind(
-            F.struct(decoded.alias("object"), unknown.alias("unknown")),
-            lambda both: _result(both, json, hides=hides, strict=strict, unknown_fields=unknown_fields),
-        )
+        faults = no_faults()
+        if unknown_fields == "reject":
+            faults = F.transform(
+                unknown,
+                lambda key: fault(
+                    Code.UNKNOWN_FIELD, field=key, expected="a field of the schema", found=None
+                ),
+            )
+        extra = _extra(json, unknown, strict=strict) if unknown_fields == "keep" else F.lit(None)
+        return record(null(struct_of(fields)), faults, F.size(unknown), extra, tokens_of(json, fields))
 
     good = bind(tagged.tag(text), body)
     if not strict:
         return good
     duplicate = rejected(Code.DUPLICATE_KEY, fields, expected="each key once in an object")
     return F.when(F.try_parse_json(text).isNull(), duplicate).otherwise(good)
-
-
-def _result(both: Column, json: Column, *, hides: bool, strict: bool, unknown_fields: str) -> Column:
-    unknown = both.getField("unknown")
-    decoded = both.getField("object")
-    faults = decoded.getField("faults")
-    if unknown_fields == "reject":
-        surplus = F.transform(
-            unknown,
-            lambda key: fault(Code.UNKNOWN_FIELD, field=key, expected="a field of the schema", found=None),
-        )
-        faults = F.concat(faults, surplus)
-    extra = _extra(json, unknown, strict=strict) if unknown_fields == "keep" else F.lit(None)
-    return record(decoded.getField("value"), faults, F.size(unknown), extra.cast("map<string,string>"))
 
 
 def _extra(json: Column, unknown: Column, *, strict: bool) -> Column:

@@ -45,9 +45,21 @@ def value_of(token: Column, shape: Shape, path: Column, *, strict: bool) -> Colu
     )
 
 
-def object_of(token: Column, fields: tuple[Field, ...], path: Column | None, *, strict: bool) -> Column:
-    """STRUCT<value, faults> of an object token. `path` is None at the top of the record."""
+def tokens_of(token: Column, fields: tuple[Field, ...]) -> Column:
+    """STRUCT<keys, values> of an object token: its tagged keys, and the token of each known field."""
     texts = ", ".join(f"{quoted('=' + f.name)} STRING" for f in fields)
+    return F.struct(
+        F.json_object_keys(token).alias("keys"), F.from_json(token, texts, JSON_OPTIONS).alias("values")
+    )
+
+
+def field_of(tokens: Column, field: Field, *, strict: bool) -> Column:
+    """STRUCT<value, faults> of a field at the top of the record."""
+    return _field(tokens.getField("values"), tokens.getField("keys"), field, None, strict=strict)
+
+
+def object_of(token: Column, fields: tuple[Field, ...], path: Column, *, strict: bool) -> Column:
+    """STRUCT<value, faults> of an object token."""
 
     def body(members: Column) -> Column:
         keys, values = members.getField("keys"), members.getField("values")
@@ -62,12 +74,7 @@ def object_of(token: Column, fields: tuple[Field, ...], path: Column | None, *, 
             ),
         )
 
-    return bind(
-        F.struct(
-            F.json_object_keys(token).alias("keys"), F.from_json(token, texts, JSON_OPTIONS).alias("values")
-        ),
-        body,
-    )
+    return bind(tokens_of(token, fields), body)
 
 
 def _field(values: Column, keys: Column, field: Field, parent: Column | None, *, strict: bool) -> Column:

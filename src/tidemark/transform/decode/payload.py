@@ -1,4 +1,4 @@
-"""The slow lane of any format: one payload to STRUCT<row, faults, unknown, extra>."""
+"""The slow lane of any format: one payload to STRUCT<row, faults, unknown, extra, tokens>."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemark.transform.decode.csv import decode_csv
 from tidemark.transform.decode.detect import BOM
 from tidemark.transform.decode.expressions import bind, no_faults, null
 from tidemark.transform.decode.json_fast import unknown_count
-from tidemark.transform.decode.json_strict import blank_or_null, decode_strictly, record, rejected
+from tidemark.transform.decode.json_strict import blank_or_null, decode_strictly, no_tokens, record, rejected
 from tidemark.transform.fields import struct_of
 from tidemark.transform.plan import DecodePlan
 
@@ -63,7 +63,7 @@ def _stands(count: Column, plan: DecodePlan) -> Column:
 
 
 def _unchanged(count: Column, plan: DecodePlan) -> Column:
-    return record(null(struct_of(plan.fields)), no_faults(), count, F.lit(None).cast("map<string,string>"))
+    return record(null(struct_of(plan.fields)), no_faults(), count, F.lit(None), no_tokens(plan.fields))
 
 
 def _decided(text: Column, body: Column, identity: Column, format_: Column, plan: DecodePlan) -> Column:
