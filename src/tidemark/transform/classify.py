@@ -129,7 +129,7 @@ def _decode(read: DataFrame, plan: DecodePlan) -> DataFrame:
         F.col(SCHEMA_ID),
         F.col("_format"),
         *columns,
-        F.when(F.size(faults) > 0, faults).alias("_faults"),
+        F.when(compiled_apart(F.size(faults) > 0), faults).alias("_faults"),
         slow.getField("unknown").alias("_unknown"),
         *(
             [F.coalesce(slow.getField("extra"), nothing).alias("_extra")]
