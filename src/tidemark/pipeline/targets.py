@@ -66,8 +66,7 @@ def dead_letter_topic(
         configs = {"cleanup.policy": "delete", _MAX_MESSAGE: str(largest + 4 * HEADER_BUDGET)}
         if options.retention is not None:
             configs["retention.ms"] = str(options.retention * 1000)
-        admin.create(name, partitions=len(topic.partitions), configs=configs)
-        found = admin.describe(name)
+        found = admin.create(name, partitions=len(topic.partitions), configs=configs)
     accepts = int(admin.config(name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, largest))
     if accepts < largest + HEADER_BUDGET:
         raise NonRetriableError(

@@ -22,6 +22,7 @@ from tidemark.source.clients import admin_options
 TIMEOUT_S = 10.0
 # Its methods carry no types.
 OffsetSpec: Any = _OffsetSpec
+_LOOKS_FOR_NEW_TOPIC = 100
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _REFUSED = (
     KafkaError._AUTHENTICATION,
@@ -99,14 +100,20 @@ class KafkaAdmin:
         except (KafkaException, TimeoutError) as error:
             raise self.failure(error, f"offsets of topic {topic.name}") from error
 
-    def create(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> None:
+    def create(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """The topic, once every broker that is asked shows it; one that is there already is as good."""
         new = NewTopic(name, partitions, config=dict(configs))
         try:
             self.client().create_topics([new], request_timeout=self.timeout)[name].result(self.timeout + 5)
         except KafkaException as error:
-            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return
-            raise self.failure(error, f"creating topic {name}") from error
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise self.failure(error, f"creating topic {name}") from error
+        for _ in range(_LOOKS_FOR_NEW_TOPIC):
+            found = self.find(name)
+            if found is not None:
+                return found
+            time.sleep(0.1)
+        raise RetriableError(f"topic {name} was created, but does not show yet")
 
     def config(self, name: str, keys: Iterable[str]) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
