@@ -20,7 +20,7 @@ def format_of(text: Column, formats: tuple[Format, ...], dialect: CsvDialect) ->
     """The format's name, or NULL where none of the supported ones fits. `text` has no BOM."""
     if len(formats) == 1:
         return F.lit(formats[0].value)
-    trimmed = F.trim(text, F.lit(" \t\r\n"))
+    trimmed = F.btrim(text, F.lit(" \t\r\n"))
     enclosed = (trimmed.startswith("{") & trimmed.endswith("}")) | (
         trimmed.startswith("[") & trimmed.endswith("]")
     )

@@ -62,7 +62,7 @@ def blank_or_null(text: Column) -> Column:
 
 def decode_strictly(text: Column, fields: tuple[Field, ...], *, strict: bool, unknown_fields: str) -> Column:
     """STRUCT<row, faults, unknown, extra> of one payload's text, which is valid UTF-8."""
-    first = F.substring(F.ltrim(text, F.lit(WHITE)), 1, 1)
+    first = F.substring(F.btrim(text, F.lit(WHITE)), 1, 1)
     return (
         F.when(blank_or_null(text), rejected(Code.EMPTY_PAYLOAD, fields, expected="a JSON object"))
         .when(
