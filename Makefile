@@ -26,7 +26,7 @@ install: .venv/.installed ## Set up .venv with everything pinned
 	@echo "Ready: $$($(BIN)/python --version) in .venv"
 
 .PHONY: demo
-demo: .venv/.installed ## From nothing to a broker, tables, dead letters, a crash and a replay
+demo: .venv/.installed ## From nothing to a broker, tables, dead letters, a crash and a restart
 	@$(BIN)/tidemark demo
 
 .PHONY: test

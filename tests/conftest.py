@@ -32,7 +32,7 @@ settings.load_profile("tidemark")
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The one session of the run: Delta, Kafka and Avro, in UTC, two cores; a failed task is tried three times."""
+    """The one session of the run: Delta, Kafka and Avro, in UTC, two cores, three tries a task."""
     from tidemark.platform.session import local_session
 
     folder = tmp_path_factory.mktemp("spark")

@@ -36,7 +36,11 @@ class Entry(NamedTuple):
 
 
 COMMANDS = (
-    Entry("demo", "demo", "From nothing to tables: a broker, records, a crash, a restart, a replay."),
+    Entry(
+        "demo",
+        "demo",
+        "From nothing to tables: a broker, records, two crashes and the check that nothing is lost.",
+    ),
     Entry("check", "check", "Report every fault of the configuration and the schemas at once."),
     Entry("doctor", "doctor", "Check this machine: Java, jars, broker, files; say what to mend."),
     Entry("broker", "broker", "Start and stop a local Kafka broker, produce sample records."),
