@@ -6,8 +6,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from tidemark.config.settings import Settings
+from tidemark.config.stream import Mode, Stream
 from tidemark.contract import records
-from tidemark.contract.errors import NonRetriableError
+from tidemark.contract.errors import ConfigError, NonRetriableError
 from tidemark.pipeline.start import Target
 from tidemark.platform.session import on_databricks
 from tidemark.sink.dead_letter import HEADER_BUDGET, DeadLetterTopic
@@ -21,6 +22,7 @@ _MAX_MESSAGE = "max.message.bytes"
 def targets_of(spark: SparkSession, settings: Settings, name: str, *, run: str) -> list[Target]:
     """The stream's tables, checked and resolved. Raises ConfigError with all faults found."""
     stream = settings.stream(name)
+    _refuse_unbuilt(name, stream)
     refs = settings.tables(name, scheme="s3" if on_databricks() else "s3a")
     targets = []
     if stream.destination is not None:
@@ -83,6 +85,23 @@ def dead_letter_topic(
         client_options=spark_options(settings.kafka),
         timeout_ms=round(options.publish_timeout * 1000),
     )
+
+
+def _refuse_unbuilt(name: str, stream: Stream) -> None:
+    """A key whose meaning is not built yet must not be taken for another one."""
+    unbuilt = [
+        f"{key}: {value}"
+        for key, value, is_there in (
+            ("idempotency.mode", stream.idempotency.mode.value, stream.idempotency.mode is Mode.KAFKA_NATIVE),
+            ("dead-letter.format", stream.dead_letter.format, stream.dead_letter.format == "headers"),
+        )
+        if not is_there
+    ]
+    if unbuilt:
+        raise ConfigError(
+            f"stream {name}: this version cannot do {', '.join(unbuilt)}",
+            "use idempotency.mode: kafka-native and dead-letter.format: headers",
+        )
 
 
 def _envelope_schema() -> T.StructType:
