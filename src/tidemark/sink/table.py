@@ -78,7 +78,12 @@ def create(
     builder = builder.addColumns(schema).partitionedBy(*destination.partition_columns)
     for name, value in {**PROPERTIES, **destination.properties}.items():
         builder = builder.property(name, value)
-    builder.execute()
+    try:
+        builder.execute()
+    except AnalysisException:
+        # Another writer may have created it in between; whose table it is, the ledger tells.
+        if describe(spark, table) is None:
+            raise
     facts = describe(spark, table)
     if facts is None:
         raise LedgerError(f"{table} was created, but is not there")
