@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +86,17 @@ def census_of(observation: Observation) -> Census | None:
     waiting.join(_WAIT_S)
     if "read" not in found:
         return None
-    letters = _letters(found["letters"], found["rejected"])
+    return _census(found, _letters(found["letters"], found["rejected"]))
+
+
+def count_again(batch: DataFrame) -> Census:
+    """The same counts by a pass of their own, where the observation cannot be trusted."""
+    observation = Observation()
+    observe(batch, observation, carried=1).count()
+    return _census(observation.get, None)
+
+
+def _census(found: Mapping[str, Any], letters: list[Row] | None) -> Census:
     return Census(
         read=found["read"],
         novel_accepted=found["accepted"],
@@ -94,22 +105,6 @@ def census_of(observation: Observation) -> Census | None:
         duplicate=found["duplicate"],
         unknown_fields=found["unknown_fields"],
         letters=letters,
-    )
-
-
-def count_again(batch: DataFrame) -> Census:
-    """The same counts by a pass of their own, where the observation cannot be trusted."""
-    observation = Observation()
-    observe(batch, observation, carried=1).where(F.lit(False) | F.col(records.ROUTE).isNull()).count()
-    found = observation.get
-    return Census(
-        read=found["read"],
-        novel_accepted=found["accepted"],
-        rejected=found["rejected"],
-        skipped=found["skipped"],
-        duplicate=found["duplicate"],
-        unknown_fields=found["unknown_fields"],
-        letters=None,
     )
 
 
