@@ -69,17 +69,32 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """URL of an empty database of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'status.db'}"
+def database_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def new_database(database_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Makes empty databases of one kind, and gives the URL of each."""
+    if database_kind == "sqlite":
+        return lambda: f"sqlite:///{tmp_path / f'status-{uuid.uuid4().hex[:12]}.db'}"
     server = request.getfixturevalue("postgres").replace("postgresql://", "postgresql+psycopg://")
-    name = f"reports_{uuid.uuid4().hex[:12]}"
-    engine = create_engine(server, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return server.replace("/postgres?", f"/{name}?", 1)
+
+    def make() -> str:
+        name = f"reports_{uuid.uuid4().hex[:12]}"
+        engine = create_engine(server, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return str(server.replace("/postgres?", f"/{name}?", 1))
+
+    return make
+
+
+@pytest.fixture
+def database(new_database: Callable[[], str]) -> str:
+    """URL of an empty database of each kind."""
+    return new_database()
 
 
 @pytest.fixture
@@ -203,8 +218,9 @@ def workflow(broker: EmbeddedBroker, database: str, tmp_path: Path) -> Iterator[
     """Makes workflows on both kinds of database."""
     with contextlib.ExitStack() as made:
 
-        def make(**options: Any) -> Workflow:
-            flow = Workflow(broker.bootstrap, database, tmp_path, **options)
+        def make(*, apart: str | None = None, **options: Any) -> Workflow:
+            """On the test's database, or on that of `apart`: workflows that share one share its requests."""
+            flow = Workflow(broker.bootstrap, apart or database, tmp_path, **options)
             made.callback(flow.store.engine.dispose)
             made.callback(flow.service.close)
             made.callback(flow.stop)

@@ -48,14 +48,14 @@ def end(process: subprocess.Popen[bytes]) -> int:
 
 @pytest.fixture
 def killed_everywhere(
-    workflow: Callable[..., Workflow], tmp_path: Path
+    workflow: Callable[..., Workflow], new_database: Callable[[], str], tmp_path: Path
 ) -> Iterator[dict[str, tuple[Workflow, str]]]:
     """Per point: a request whose first worker was killed there, and that a second worker then ended."""
 
     def one(point: str) -> tuple[Workflow, str]:
         folder = tmp_path / point
         folder.mkdir()
-        flow = workflow(archive={"location": str(folder / "archive")})
+        flow = workflow(apart=new_database(), archive={"location": str(folder / "archive")})
         request_id = flow.submit(fail=point in ("dead-lettered", "failed"))
         first = start(flow, folder, "first", kill_at=point)
         assert first.wait(60) == -signal.SIGKILL

@@ -91,7 +91,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ArchiveOptions, Callab
     switch(False)
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("database_kind", ["sqlite"], indirect=True)
 def test_reports_are_archived_when_the_s3_server_comes_back(
     workflow: Workflows, s3: tuple[ArchiveOptions, Callable[[bool], None]]
 ) -> None:
@@ -108,7 +108,7 @@ def test_reports_are_archived_when_the_s3_server_comes_back(
     assert flow.dead_letters() == []
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("database_kind", ["sqlite"], indirect=True)
 def test_the_worker_stops_and_spends_nothing_when_the_bucket_is_missing(
     workflow: Workflows, s3: tuple[ArchiveOptions, Callable[[bool], None]], echo: type[Echo]
 ) -> None:

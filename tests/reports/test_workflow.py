@@ -454,7 +454,7 @@ def test_an_event_that_was_lost_is_published_again_after_a_while(workflow: Workf
     assert {message.key() for message in events(flow, 2)} == {request_id.encode()}
 
 
-@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
 def test_the_worker_waits_and_gives_nothing_up_when_the_database_is_away(
     workflow: Workflows, postgres: str, database: str
 ) -> None:
