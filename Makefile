@@ -15,6 +15,9 @@ UV_VERSION := $(shell sed -n 's/^uv==//p' requirements/bootstrap.in)
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
+# Each test process has one Spark session and one broker. Much of the suite waits, so more of them than cores.
+WORKERS ?= 3
+
 say = @printf '\033[1m%s\033[0m\n' "$(1)"
 
 .PHONY: help
@@ -32,8 +35,8 @@ demo: .venv/.installed ## From nothing to a broker, tables, dead letters, a cras
 .PHONY: test
 test: .venv/.installed ## The whole suite
 	@$(BIN)/python -m tidemark.platform.ready
-	$(call say,Running the whole suite)
-	@$(BIN)/python -m pytest
+	$(call say,Running the whole suite in $(WORKERS) processes)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 .PHONY: test-fast
 test-fast: .venv/.installed ## The tests that need neither Spark nor a broker
