@@ -36,7 +36,7 @@ demo: .venv/.installed ## From nothing to a broker, tables, dead letters, a cras
 test: .venv/.installed ## The whole suite
 	@$(BIN)/python -m tidemark.platform.ready
 	$(call say,Running the whole suite in $(WORKERS) processes)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast
 test-fast: .venv/.installed ## The tests that need neither Spark nor a broker
@@ -56,6 +56,12 @@ check: .venv/.installed ## Format, lint, types, spelling, dead code, architectur
 	@$(BIN)/vulture
 	$(call say,Architecture)
 	@$(BIN)/python -m pytest -q tests/unit/test_architecture.py
+	$(call say,Documentation)
+	@$(MAKE) docs
+
+.PHONY: docs
+docs: .venv/.installed ## Build the documentation site into site/, strictly
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
 
 .PHONY: fmt
 fmt: .venv/.installed ## Format the code and mend what the linter can
