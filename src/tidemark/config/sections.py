@@ -96,6 +96,12 @@ class MetricsSettings(Section):
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
     token: SecretStr | None = Field(None, description="Bearer token asked for; required off loopback.")
     table: Destination | None = Field(None, description="Table that gets one row per batch, for dashboards.")
+    stale_after: float = Field(
+        300, gt=0, description="Seconds without a commit, while records wait, until health is DOWN."
+    )
+    dead_letter_share: float = Field(
+        0.1, ge=0, le=1, description="Share of rejected records in 5 minutes above which health is DEGRADED."
+    )
 
     @property
     def is_loopback(self) -> bool:

@@ -1,0 +1,124 @@
+"""Who may call the HTTP endpoints: on loopback everybody of this machine reads, elsewhere a token is needed.
+
+A write needs the token everywhere. Routes that show payloads ask `Token.allows` themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+COOKIE = "tidemark-console"
+_LOOPBACK_NAMES = frozenset(
+    {
+        "localhost",
+        "127.0.0.1",
+        "[::1]",
+        "::1",
+    }
+)
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Token:
+    """The secret of the endpoints. Compared in constant time, never printed."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    def __repr__(self) -> str:
+        return "Token(********)"
+
+    @property
+    def cookie(self) -> str:
+        """What a signed-in browser carries: proves the token without being it."""
+        return self.mark("session")
+
+    def mark(self, purpose: str) -> str:
+        return hmac.new(self._secret.encode(), purpose.encode(), hashlib.sha256).hexdigest()
+
+    def is_it(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._secret.encode())
+
+    def allows(self, connection: HTTPConnection) -> bool:
+        """Whether the request carries the token (`Authorization: Bearer …`) or the cookie made of it."""
+        scheme, _, given = connection.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.is_it(given.strip()):
+            return True
+        return hmac.compare_digest(connection.cookies.get(COOKIE, "").encode(), self.cookie.encode())
+
+
+class Gate:
+    """ASGI middleware. Off loopback, all but `open_paths` and `sign_in` needs the token; a write needs it
+    anywhere, and where a cookie carries it, the page that sends it must be ours. On loopback the Host
+    header must name this machine, or a stranger's page could read us under its own name (DNS rebinding).
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        token: Token | None,
+        loopback: bool,
+        open_paths: frozenset[str] = frozenset(),
+        sign_in: str | None = None,
+    ) -> None:
+        self._app, self._token, self._loopback = app, token, loopback
+        self._open, self._sign_in = open_paths, sign_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        connection = HTTPConnection(scope)
+        refusal = self._refusal(connection)
+        if refusal is None:
+            await self._app(scope, receive, send)
+        else:
+            await refusal(scope, receive, send)
+
+    def _refusal(self, connection: HTTPConnection) -> Response | None:
+        host = _host_name(connection)
+        if self._loopback and not (host in _LOOPBACK_NAMES or host.startswith("127.")):
+            return _problem(421, f"{host} is not this machine's name: use 127.0.0.1")
+        writes = connection.scope["method"] not in _SAFE_METHODS
+        if writes and not _from_our_page(connection):
+            return _problem(403, "sent by a page of another origin")
+        path = connection.url.path
+        if path == self._sign_in or (not writes and (self._loopback or path in self._open)):
+            return None
+        if self._token is not None and self._token.allows(connection):
+            return None
+        if self._sign_in and "text/html" in connection.headers.get("accept", ""):
+            return RedirectResponse(f"{self._sign_in}?{urlencode({'next': path})}", 303)
+        return _problem(401, "a token is needed: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
+
+
+def _host_name(connection: HTTPConnection) -> str:
+    host = connection.headers.get("host", "")
+    name, _, port = host.rpartition(":")
+    return (name if name and port.isdigit() else host).lower()
+
+
+def _from_our_page(connection: HTTPConnection) -> bool:
+    """A browser names the page's origin with each write; a program names none, and has no cookie."""
+    origin = connection.headers.get("origin")
+    if origin is None:
+        return connection.headers.get("sec-fetch-site", "none") in ("same-origin", "none")
+    return urlsplit(origin).netloc == connection.headers.get("host", "")
+
+
+def _problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    body = {"status": status, "detail": detail}
+    return JSONResponse(body, status, headers, media_type="application/problem+json")

@@ -1,0 +1,210 @@
+"""Health: what makes an indicator UP, DEGRADED, DOWN or UNKNOWN, and what the endpoints say over HTTP."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from tidemark.contract.errors import RetriableError, UsageError
+from tidemark.observe.access import Gate, Token
+from tidemark.observe.actuator import WITHOUT_TOKEN, actuator_routes
+from tidemark.observe.health import Finding, Health, HealthBoard, overall
+from tidemark.observe.indicators import (
+    DeadLetterRate,
+    StreamFacts,
+    breakers,
+    delta_write,
+    freshness,
+    reachable,
+)
+from tidemark.observe.metrics import Metrics
+from tidemark.observe.server import HttpServer
+
+
+def up(**details: Any) -> Finding:
+    return Finding(Health.UP, details)
+
+
+def down() -> dict[str, object]:
+    raise RetriableError("Kafka at nowhere:1 did not answer", "start it")
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "state"),
+    [
+        (StreamFacts(True, 0, 9000.0), Health.UP, "FRESH"),
+        (StreamFacts(True, 5, 10.0), Health.UP, "FRESH"),
+        (StreamFacts(True, 5, 301.0), Health.DOWN, "STALE"),
+        (StreamFacts(True, 5, None), Health.DOWN, "STALE"),
+        (StreamFacts(False, 0, 1.0, "fenced"), Health.DOWN, "STOPPED"),
+        (StreamFacts(None, None, None), Health.UNKNOWN, "UNKNOWN"),
+        (StreamFacts(None, 3, 1.0), Health.UP, "FRESH"),
+    ],
+)
+def test_freshness_is_the_age_of_the_last_commit_against_lag(
+    facts: StreamFacts, status: Health, state: str
+) -> None:
+    found = freshness(lambda: {"orders": facts}, stale_after=300)()
+    assert found.status is status
+    assert found.details["orders"]["state"] == state  # type: ignore[index]
+
+
+def test_the_worst_indicator_is_the_health() -> None:
+    assert overall({}) is Health.UP
+    assert overall({"a": up(), "b": Finding(Health.UNKNOWN)}) is Health.UNKNOWN
+    assert overall({"a": Finding(Health.DEGRADED), "b": Finding(Health.UNKNOWN)}) is Health.DEGRADED
+    assert overall({"a": Finding(Health.DEGRADED), "b": Finding(Health.DOWN)}) is Health.DOWN
+
+
+def test_an_open_breaker_degrades_and_a_failed_commit_is_down() -> None:
+    assert breakers(lambda: {"orders/table": "CLOSED"})().status is Health.UP
+    assert breakers(lambda: {"orders/table": "OPEN", "x": "CLOSED"})().status is Health.DEGRADED
+    assert delta_write(lambda: {"orders": None})().status is Health.UP
+    assert delta_write(lambda: {"orders": None, "b": "disk full"})() == Finding(
+        Health.DOWN, {"b": "disk full"}
+    )
+
+
+def test_a_flood_of_dead_letters_degrades_until_the_window_has_passed() -> None:
+    metrics, now = Metrics(), [0.0]
+    rate = DeadLetterRate(metrics, most=0.1, clock=lambda: now[0])
+    metrics.add("tidemark_records_read_total", 2, stream="s")
+    metrics.add("tidemark_records_processed_total", 2, stream="s", route="rejected")
+    assert rate().status is Health.UP, "two records say nothing"
+    metrics.add("tidemark_records_read_total", 98, stream="s")
+    metrics.add("tidemark_records_processed_total", 18, stream="s", route="rejected")
+    now[0] = 10
+    assert rate().status is Health.DEGRADED
+    now[0] = 400
+    rate()
+    now[0] = 800
+    assert rate().status is Health.UP
+
+
+def test_a_probe_that_hangs_is_unknown_and_is_not_started_again() -> None:
+    hanging, calls = threading.Event(), []
+
+    def hang() -> Finding:
+        calls.append(1)
+        hanging.wait(20)
+        return up()
+
+    board = HealthBoard({"kafka": hang, "storage": up}, patience=0.1, keep=0)
+    for _ in range(2):
+        found = board.findings()
+        assert (found["kafka"].status, found["storage"].status) == (Health.UNKNOWN, Health.UP)
+    assert len(calls) == 1
+    hanging.set()
+    deadline = time.monotonic() + 5
+    while board.findings(("kafka",))["kafka"].status is not Health.UP:
+        assert time.monotonic() < deadline
+
+
+def test_a_finding_is_kept_so_that_probes_do_not_load_a_dependency() -> None:
+    now, calls = [0.0], []
+    board = HealthBoard({"a": lambda: calls.append(1) or up()}, keep=5, clock=lambda: now[0])
+    board.findings()
+    board.findings()
+    assert len(calls) == 1
+    now[0] = 6
+    board.findings()
+    assert len(calls) == 2
+
+
+class Served:
+    def __init__(self, *, token: str | None = "let-me-in", loopback: bool = True) -> None:
+        self.metrics = Metrics("shop")
+        self.metrics.declare_stream("orders", topic="orders.v1", table="lake/orders")
+        self.checks: dict[str, Any] = {"kafka": reachable(lambda: {"topics": 1}), "dlq-rate": up}
+        board = HealthBoard(self.checks, ready=("kafka",), keep=0)
+        app = Starlette(routes=actuator_routes(self.metrics, board))
+        gate = Gate(app, token=Token(token) if token else None, loopback=loopback, open_paths=WITHOUT_TOKEN)
+        self.server = HttpServer(gate, host="127.0.0.1", port=0).start()
+        self.client = httpx.Client(base_url=self.server.url, timeout=10)
+        self.board = board
+
+
+@pytest.fixture
+def served(request: pytest.FixtureRequest) -> Iterator[Served]:
+    found = Served(**getattr(request, "param", {}))
+    yield found
+    found.client.close()
+    found.server.stop()
+
+
+def test_health_tells_each_indicator_and_liveness_never_fails_with_a_dependency(served: Served) -> None:
+    answer = served.client.get("/actuator/health")
+    assert (answer.status_code, answer.json()["status"]) == (200, "UP")
+    assert answer.json()["components"]["kafka"] == {"status": "UP", "details": {"topics": 1}}
+    served.board.add("kafka", reachable(down))
+    answer = served.client.get("/actuator/health")
+    assert (answer.status_code, answer.json()["status"]) == (503, "DOWN")
+    assert "did not answer" in answer.json()["components"]["kafka"]["details"]["error"]
+    assert served.client.get("/actuator/health/kafka").status_code == 503
+    assert served.client.get("/actuator/health/dlq-rate").status_code == 200
+    assert served.client.get("/actuator/health/none").status_code == 404
+    assert served.client.get("/actuator/health/readiness").status_code == 503
+    assert served.client.get("/actuator/health/liveness").json() == {"status": "UP"}
+
+
+def test_metrics_are_served_for_people_and_for_prometheus(served: Served) -> None:
+    served.metrics.add("tidemark_records_processed_total", 5, stream="orders", route="accepted")
+    served.metrics.add("tidemark_records_processed_total", 2, stream="orders", route="rejected")
+    served.metrics.observe("tidemark_batch_latency_seconds", 0.5, stream="orders")
+    text = served.client.get("/actuator/prometheus")
+    assert text.headers["content-type"].startswith("text/plain; version=")
+    assert 'tidemark_records_processed_total{route="accepted",stream="orders"} 5.0' in text.text
+    names = served.client.get("/actuator/metrics").json()["names"]
+    assert "tidemark_records_processed_total" in names
+    one = served.client.get("/actuator/metrics/tidemark_records_processed_total").json()
+    assert one["measurements"] == [{"statistic": "VALUE", "value": 7.0}]
+    assert {"tag": "stream", "values": ["orders"]} in one["availableTags"]
+    narrowed = served.client.get(
+        "/actuator/metrics/tidemark_records_processed_total", params={"tag": "route:rejected"}
+    ).json()
+    assert narrowed["measurements"][0]["value"] == 2
+    latency = served.client.get("/actuator/metrics/tidemark_batch_latency_seconds").json()
+    assert latency["baseUnit"] == "seconds"
+    assert {m["statistic"]: m["value"] for m in latency["measurements"]} == {"COUNT": 1, "TOTAL_TIME": 0.5}
+    assert served.client.get("/actuator/metrics/none").status_code == 404
+    assert served.client.get("/actuator").json()["_links"]["health"]["href"].endswith("/actuator/health")
+
+
+@pytest.mark.parametrize("served", [{"loopback": False}], indirect=True)
+def test_a_token_is_asked_for_when_bound_elsewhere(served: Served) -> None:
+    assert served.client.get("/actuator/health").status_code == 401
+    assert (
+        served.client.get("/actuator/prometheus", headers={"Authorization": "Bearer no"}).status_code == 401
+    )
+    allowed = {"Authorization": "Bearer let-me-in"}
+    assert served.client.get("/actuator/prometheus", headers=allowed).status_code == 200
+    assert served.client.get("/actuator/health/liveness").json() == {"status": "UP"}
+    assert set(served.client.get("/actuator/health/readiness").json()) == {"status"}
+
+
+def test_a_strangers_page_cannot_read_or_write_through_a_browser_on_this_machine(served: Served) -> None:
+    rebound = served.client.get("/actuator/health", headers={"Host": "evil.example:8080"})
+    assert rebound.status_code == 421
+    token = {"Authorization": "Bearer let-me-in"}
+    foreign = served.client.post("/actuator/health", headers={**token, "Origin": "https://evil.example"})
+    assert foreign.status_code == 403
+    assert served.client.post("/actuator/health").status_code == 401, "a write needs the token everywhere"
+    assert served.client.post("/actuator/health", headers=token).status_code == 405, (
+        "there is nothing to write"
+    )
+
+
+def test_a_port_that_is_taken_is_said_so(served: Served) -> None:
+    with pytest.raises(UsageError, match="cannot listen on"):
+        HttpServer(served.server, host="127.0.0.1", port=served.server.port).start()
+
+
+def test_the_token_is_not_shown() -> None:
+    assert "let-me-in" not in repr(Token("let-me-in"))
+    assert "let-me-in" not in Token("let-me-in").cookie
