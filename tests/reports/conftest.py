@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from sqlalchemy import create_engine, text
 
 from tidemark.config.reports import ArchiveOptions, Reports
@@ -184,6 +185,12 @@ class Workflow:
             )
         finally:
             consumer.close()
+
+    def members(self) -> int:
+        """Workers that the group has given partitions to."""
+        found = AdminClient(self.connection).describe_consumer_groups([self.settings.group_id])
+        members = found[self.settings.group_id].result(10).members
+        return sum(bool(m.assignment and m.assignment.topic_partitions) for m in members)
 
     def dead_letters(self) -> list[Any]:
         """Everything in the DLQ topic."""

@@ -506,6 +506,7 @@ def test_six_workers_share_the_six_partitions(workflow: Workflows, echo: Echoes)
     strategies = [echo(lambda request, context: time.sleep(0.02)) for _ in range(6)]
     for strategy in strategies:
         flow.worker(strategy)
+    flow.wait_until(lambda: flow.members() == 6)
     requests = {flow.submit(n=n) for n in range(60)}
     flow.wait_until(lambda: flow.store.counts() == {Status.COMPLETED: 60})
     assert {made for strategy in strategies for made in strategy.made} == requests
