@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from sqlalchemy import create_engine, text
 
@@ -188,8 +188,12 @@ class Workflow:
 
     def members(self) -> int:
         """Workers that the group has given partitions to."""
-        found = AdminClient(self.connection).describe_consumer_groups([self.settings.group_id])
-        members = found[self.settings.group_id].result(10).members
+        client = AdminClient(self.connection)
+        found = client.describe_consumer_groups([self.settings.group_id])
+        try:
+            members = found[self.settings.group_id].result(10).members
+        except KafkaException:  # the group has no coordinator yet
+            return 0
         return sum(bool(m.assignment and m.assignment.topic_partitions) for m in members)
 
     def dead_letters(self) -> list[Any]:
