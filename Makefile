@@ -43,7 +43,7 @@ test-fast: .venv/.installed ## The tests that need neither Spark nor a broker
 	@$(BIN)/python -m pytest tests/unit
 
 .PHONY: check
-check: .venv/.installed ## Format, lint, types, spelling, dead code, architecture
+check: .venv/.installed ## Format, lint, types, spelling, dead and duplicate code, architecture, docs
 	$(call say,Format)
 	@$(BIN)/ruff format --check .
 	$(call say,Lint)
@@ -54,6 +54,8 @@ check: .venv/.installed ## Format, lint, types, spelling, dead code, architectur
 	@$(BIN)/codespell $$(git ls-files '*.py' '*.md' '*.toml' '*.yml' Makefile)
 	$(call say,Dead code)
 	@$(BIN)/vulture
+	$(call say,Duplicate code)
+	@$(BIN)/pylint --score=no --disable=all --enable=duplicate-code --min-similarity-lines=8 src/tidemark
 	$(call say,Architecture)
 	@$(BIN)/python -m pytest -q tests/unit/test_architecture.py
 	$(call say,Documentation)
