@@ -42,6 +42,11 @@ test: .venv/.installed ## The whole suite
 test-fast: .venv/.installed ## The tests that need neither Spark nor a broker
 	@$(BIN)/python -m pytest tests/unit
 
+.PHONY: test-matrix
+test-matrix: .venv/.installed ## The suite's short part on each Python 3.11-3.13 and Java 17, 21 that is here
+	@$(BIN)/python -m tidemark.platform.ready
+	@.ci/matrix
+
 .PHONY: check
 check: .venv/.installed ## Format, lint, types, spelling, dead and duplicate code, architecture, docs
 	$(call say,Format)
