@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.transform.samples import code, decoded, envelopes, outcomes, plan_of
 
-from tidemark.config.stream import AvroOptions
+from tidemark.config.decoding import AvroOptions
 from tidemark.contract.errors import NonRetriableError, RetriableError
 from tidemark.transform import SchemaRegistry, unknown_ids, widen
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tidemark.config.decoding import Format
 from tidemark.config.faults import ConfigurationFaults
 from tidemark.config.load import load_settings, parse_settings
 from tidemark.config.settings import Settings
-from tidemark.config.stream import Format, Mode
+from tidemark.config.stream import Mode
 
 ROOT = Path(__file__).parents[2]
 

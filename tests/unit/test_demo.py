@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tidemark.cli.app import main
+from tidemark.config.decoding import Format
 from tidemark.config.load import load_settings
-from tidemark.config.stream import Format
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.demo_audit import Coordinates, DeadLetter, LandedRow, judge
 from tidemark.dev.demo_configuration import STREAM, DemoFiles, write_configuration

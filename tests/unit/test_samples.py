@@ -11,7 +11,7 @@ from pathlib import Path
 import fastavro
 import pytest
 
-from tidemark.config.stream import Format
+from tidemark.config.decoding import Format
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.samples import SPOILED, sample_events
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tidemark.config.decoding import Format
 from tidemark.config.destination import name_parts
 from tidemark.config.faults import KeyPath
 from tidemark.config.kafka import OWN_PROPERTIES, KafkaSettings
 from tidemark.config.sections import S3Settings
 from tidemark.config.shape import Finding
-from tidemark.config.stream import Destination, Format, Mode, Stream
+from tidemark.config.stream import Destination, Mode, Stream
 from tidemark.contract.records import ADDED_COLUMNS, EXTRA
 
 REFUSED_TABLE_PROPERTIES = {

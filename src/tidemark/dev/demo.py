@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tidemark.config.decoding import Format
 from tidemark.config.load import load_settings
-from tidemark.config.stream import Format
 from tidemark.contract.errors import UsageError
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.broker import EmbeddedBroker

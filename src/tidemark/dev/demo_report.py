@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from tidemark.config.stream import Format
+from tidemark.config.decoding import Format
 from tidemark.dev.demo_audit import Coordinates, DeadLetter, LandedRow, Verdict
 from tidemark.dev.demo_writer import WriterRun
 from tidemark.dev.samples import SampleEvent

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import fastavro
 
-from tidemark.config.stream import Format
+from tidemark.config.decoding import Format
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.producers import SampleRecord
 

@@ -12,7 +12,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.config.stream import Format
+from tidemark.config.decoding import Format
 from tidemark.contract import records
 from tidemark.contract.routes import Route
 from tidemark.transform.decode import json_fast

@@ -10,7 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from tidemark.config.stream import Cob, CsvDialect, Format, Rule, Stream
+from tidemark.config.decoding import Cob, CsvDialect, Format, Rule
+from tidemark.config.stream import Stream
 from tidemark.contract import records
 from tidemark.contract.errors import ConfigError
 from tidemark.transform.expressions import type_of, unstable

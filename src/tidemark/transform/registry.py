@@ -9,7 +9,7 @@ import httpx
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.config.stream import AvroOptions, Format
+from tidemark.config.decoding import AvroOptions, Format
 from tidemark.contract import records
 from tidemark.contract.errors import NonRetriableError, RetriableError
 from tidemark.transform.decode.avro import schema_id
@@ -29,10 +29,18 @@ class SchemaRegistry:
     """
 
     def __init__(self, url: str, *, timeout: float = 10.0, client: httpx.Client | None = None) -> None:
-        self._url = url.rstrip("/")
+        self._url, self._timeout = url.rstrip("/"), timeout
         self._client = client or httpx.Client(timeout=timeout)
         self._known: dict[int, Any] = {}
         self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A batch that runs in another process (Spark Connect) connects from there.
+        return {"url": self._url, "timeout": self._timeout, "known": dict(self._known)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._url, self._timeout, self._known = state["url"], state["timeout"], state["known"]
+        self._client, self._lock = httpx.Client(timeout=self._timeout), threading.Lock()
 
     @classmethod
     def of(cls, options: AvroOptions) -> SchemaRegistry | None:

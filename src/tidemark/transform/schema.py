@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import types as T
 
-from tidemark.config.stream import FieldOptions, SchemaSource
+from tidemark.config.decoding import FieldOptions, SchemaSource
 from tidemark.contract import records
 from tidemark.transform.fields import Field, Shape, array_shape, map_shape, struct_shape, walk
 from tidemark.transform.schema_avsc import AvroSchemaError, fields_from_avro, load

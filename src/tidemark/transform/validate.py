@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.config.stream import Cob, Rule
+from tidemark.config.decoding import Cob, Rule
 from tidemark.contract import records
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.expressions import raised

@@ -11,7 +11,7 @@ import re
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidemark.config.stream import CsvDialect
+from tidemark.config.decoding import CsvDialect
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.expressions import bind, fault, no_faults, null
 from tidemark.transform.decode.json_strict import no_tokens, record, rejected

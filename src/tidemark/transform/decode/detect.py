@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidemark.config.stream import CsvDialect, Format
+from tidemark.config.decoding import CsvDialect, Format
 
 BOM = "\ufeff"
 _CONTROLS = r"[\x00-\x08\x0B\x0C\x0E-\x1F]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidemark.config.stream import Format
+from tidemark.config.decoding import Format
 from tidemark.contract import records
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.avro import body_of, decode_avro, decode_framed

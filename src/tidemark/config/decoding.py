@@ -1,0 +1,109 @@
+"""How a stream's payloads are decoded and judged: formats, schema, dialects, rules, COB date."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from tidemark.config.base import Section
+
+
+class Format(StrEnum):
+    JSON = "JSON"
+    CSV = "CSV"
+    AVRO = "AVRO"
+
+
+class FieldOptions(Section):
+    """What the schema's DDL cannot say about one field."""
+
+    used_by: ClassVar[str] = "Spark"
+
+    epoch: Literal["s", "ms", "us"] | None = Field(
+        None, description="Unit of an epoch number in this TIMESTAMP field; without it numbers are rejected."
+    )
+    required: bool = Field(False, description="Absent or null rejects the record (REQUIRED_FIELD).")
+    default: str | int | float | bool | None = Field(
+        None, description="Value of the field where it is absent from the payload."
+    )
+    secret: bool = Field(False, description="Never shown in a dead letter's message, a log or the console.")
+    column: str | None = Field(
+        None, description="Name of the table's column, where it differs from the field's."
+    )
+
+
+class SchemaSource(Section):
+    """The stream's schema: exactly one of `ddl` and `file`."""
+
+    used_by: ClassVar[str] = "Spark, tidemark check"
+
+    ddl: str | None = Field(
+        None, description="Spark DDL, e.g. `user_id STRING NOT NULL, amount DECIMAL(10,2)`."
+    )
+    file: str | None = Field(
+        None,
+        description="Schema file, relative to the configuration: `.ddl`, JSON Schema `.json`, Avro `.avsc`.",
+    )
+
+
+class CsvDialect(Section):
+    """RFC 4180 unless told otherwise. Columns are in schema order."""
+
+    used_by: ClassVar[str] = "Spark"
+
+    delimiter: str = Field(",", min_length=1, max_length=1, description="One character.")
+    quote: str = Field('"', min_length=1, max_length=1, description="One character.")
+    escape: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1,
+        description="Escape character; by default a quote is doubled instead.",
+    )
+    header: bool = Field(False, description="Payloads start with a header line, which is left out.")
+    null_text: str = Field("", description="The unquoted text that means NULL.")
+
+
+class AvroOptions(Section):
+    used_by: ClassVar[str] = "Spark"
+
+    framing: Literal["none", "confluent"] = Field(
+        "none",
+        description="`confluent`: byte 0 and a four-byte schema id precede the body. Also for JSON and CSV.",
+    )
+    writer_schema: str | None = Field(
+        None,
+        description="File of the schema that unframed values were written with; the stream's by default.",
+    )
+    reader_schema: str | None = Field(
+        None, description="File of the schema to resolve to, with the defaults of newer fields."
+    )
+    schema_files: dict[int, str] = Field(
+        default_factory=dict, description="Schema id to file, for framed values without a registry."
+    )
+    registry: str | None = Field(None, description="URL of a schema registry with Confluent's HTTP API.")
+    registry_timeout: float = Field(10.0, gt=0, description="Seconds to wait for the registry.")
+
+
+class Rule(Section):
+    """A record is right if `expr` is true or null. All failing rules are reported."""
+
+    used_by: ClassVar[str] = "Spark"
+
+    name: str = Field(min_length=1, description="Name of the rule in dead letters; each its own.")
+    expr: str = Field(min_length=1, description="A deterministic SQL expression over the decoded columns.")
+    message: str = Field("", description="What a person reads in the dead letter.")
+
+
+class Cob(Section):
+    """Close-of-business date: where it comes from, and the rule that it must not lie in the future."""
+
+    used_by: ClassVar[str] = "Spark"
+
+    field: str = Field("cob", description="The field that holds the COB date.")
+    column: str = Field("cob_date", description="The DATE column it lands in.")
+    timezone: str = Field("UTC", description="Zone in which the record's own timestamp gives today's date.")
+    not_in_future: bool = Field(
+        True, description="Reject a COB date after the record's own timestamp; not checked where it has none."
+    )
