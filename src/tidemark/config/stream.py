@@ -157,6 +157,11 @@ class Stream(Section):
     unknown_fields: Literal["ignore", "keep", "reject"] = Field(
         "ignore", description="Fields that the schema does not know: counted, kept in `_extra`, or rejected."
     )
+    decoder: str | None = Field(
+        None,
+        description="Name of an installed decoder (entry point `tidemark.decoders`) that takes the payload out"
+        " of what the topic wraps it in, before the formats are told apart.",
+    )
     tombstones: Literal["skip", "reject"] = Field("skip", description="What becomes of a null value.")
     csv: CsvDialect = Field(default_factory=CsvDialect)
     avro: AvroOptions = Field(default_factory=AvroOptions)

@@ -17,10 +17,11 @@ from tidemark.contract import records
 from tidemark.contract.routes import Route
 from tidemark.transform.decode import json_fast
 from tidemark.transform.decode.avro import schema_id
+from tidemark.transform.decode.decoders import decoder_named
 from tidemark.transform.decode.detect import format_of
 from tidemark.transform.decode.expressions import compiled_apart, get
 from tidemark.transform.decode.json_tree import field_of
-from tidemark.transform.decode.payload import decode_payload, text_of
+from tidemark.transform.decode.payload import UNWRAPPED, decode_payload, payload_of, text_of
 from tidemark.transform.failure import failure_of
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.validate import (
@@ -59,8 +60,11 @@ def _open(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
     The payload's text is an expression, not a column: a column more of the payload's size would be
     copied from step to step.
     """
-    identity = schema_id(F.col(records.PAYLOAD)) if plan.framed else F.lit(None).cast("bigint")
-    framed = envelopes.select(*_envelope(), identity.alias(SCHEMA_ID))
+    if plan.decoder:
+        inside = decoder_named(plan.decoder)(F.col(records.PAYLOAD)).cast("binary")
+        envelopes = envelopes.select(*_envelope(), inside.alias(UNWRAPPED))
+    identity = schema_id(payload_of(plan)) if plan.framed else F.lit(None).cast("bigint")
+    framed = envelopes.select("*", identity.alias(SCHEMA_ID))
     return framed.select("*", format_of(text_of(plan), plan.formats, plan.csv).alias("_format"))
 
 

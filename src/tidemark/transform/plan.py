@@ -14,6 +14,7 @@ from tidemark.config.decoding import Cob, CsvDialect, Format, Rule
 from tidemark.config.stream import Stream
 from tidemark.contract import records
 from tidemark.contract.errors import ConfigError
+from tidemark.transform.decode.decoders import decoder_named
 from tidemark.transform.expressions import type_of, unstable
 from tidemark.transform.fields import Field, struct_of
 from tidemark.transform.schema import column_name, finish_fields, load_fields, read_text
@@ -47,6 +48,7 @@ class DecodePlan:
     strict: bool = True
     unknown_fields: str = "ignore"
     tombstones: str = "skip"
+    decoder: str | None = None
     csv: CsvDialect = field(default_factory=CsvDialect)
     framed: bool = False
     writer: Any | None = None
@@ -106,6 +108,7 @@ def decode_plan(stream: Stream, *, base_dir: Path, spark: SparkSession | None = 
         strict=stream.strict,
         unknown_fields=stream.unknown_fields,
         tombstones=stream.tombstones,
+        decoder=stream.decoder,
         csv=stream.csv,
         framed=stream.avro.framing == "confluent",
         cob=_cob(stream, fields, faults),
@@ -115,6 +118,7 @@ def decode_plan(stream: Stream, *, base_dir: Path, spark: SparkSession | None = 
     )
     if Format.CSV in stream.supported_formats:
         _check_csv(stream.csv, faults)
+    _check_decoder(stream.decoder, faults)
     enriched = (
         _check_expressions(stream, plan, spark or SparkSession.getActiveSession(), faults) if fields else ()
     )
@@ -193,6 +197,15 @@ def _cob(stream: Stream, fields: tuple[Field, ...], faults: list[str]) -> Cob | 
         faults.append(f"cob.column: {cob.column} is another field's column, or no column name")
         return None
     return cob
+
+
+def _check_decoder(name: str | None, faults: list[str]) -> None:
+    if name is None:
+        return
+    try:
+        decoder_named(name)
+    except ConfigError as error:
+        faults.append(f"decoder: {error.message}; {error.hint}")
 
 
 def _check_csv(dialect: CsvDialect, faults: list[str]) -> None:

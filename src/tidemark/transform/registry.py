@@ -13,6 +13,7 @@ from tidemark.config.decoding import AvroOptions, Format
 from tidemark.contract import records
 from tidemark.contract.errors import NonRetriableError, RetriableError
 from tidemark.transform.decode.avro import schema_id
+from tidemark.transform.decode.decoders import decoder_named
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.schema_avsc import AvroSchemaError, fields_from_avro, load
 
@@ -106,7 +107,10 @@ def unknown_ids(envelopes: DataFrame, plan: DecodePlan) -> frozenset[int]:
     if not plan.framed or Format.AVRO not in plan.formats:
         return frozenset()
     settled = sorted({*plan.writers, *plan.unregistered})
-    identity = schema_id(F.col(records.PAYLOAD)).alias("id")
+    payload = F.col(records.PAYLOAD)
+    if plan.decoder:
+        payload = decoder_named(plan.decoder)(payload).cast("binary")
+    identity = schema_id(payload).alias("id")
     found = envelopes.select(identity).where(F.col("id").isNotNull()).distinct()
     if settled:
         found = found.where(~F.col("id").isin(settled))

@@ -17,6 +17,9 @@ from tidemark.transform.decode.json_strict import blank_or_null, decode_strictly
 from tidemark.transform.fields import struct_of
 from tidemark.transform.plan import DecodePlan
 
+UNWRAPPED = "_unwrapped"
+"""The column of what a decoder made of the payload; there is none without a decoder."""
+
 _BROKEN_FRAME = {
     Format.JSON: Code.MALFORMED_JSON,
     Format.CSV: Code.MALFORMED_CSV,
@@ -24,9 +27,14 @@ _BROKEN_FRAME = {
 }
 
 
+def payload_of(plan: DecodePlan) -> Column:
+    """The payload's bytes, taken out of the topic's wrapping where the stream has a decoder for it."""
+    return F.col(UNWRAPPED) if plan.decoder else F.col(records.PAYLOAD)
+
+
 def body_bytes(plan: DecodePlan) -> Column:
     """The payload without its frame; NULL where a framed topic's payload has none."""
-    payload = F.col(records.PAYLOAD)
+    payload = payload_of(plan)
     return F.when(F.col("schema_id").isNotNull(), body_of(payload)) if plan.framed else payload
 
 
@@ -71,6 +79,9 @@ def _decided(text: Column, body: Column, identity: Column, format_: Column, plan
     formats = ", ".join(f.value for f in plan.formats)
     empty = rejected(Code.EMPTY_PAYLOAD, fields, expected="a payload")
     result = F.when(F.octet_length(F.col(records.PAYLOAD)) == 0, empty)
+    if plan.decoder:
+        wrapped = rejected(Code.UNSUPPORTED_FORMAT, fields, expected=f"what decoder {plan.decoder} reads")
+        result = result.when(F.col(UNWRAPPED).isNull(), wrapped)
     result = result.when(F.octet_length(body) == 0, empty)
     if plan.framed:
         broken = _BROKEN_FRAME[plan.formats[0]] if len(plan.formats) == 1 else Code.UNSUPPORTED_FORMAT

@@ -1,0 +1,15 @@
+"""How failures of Acme's warehouse are judged: it is often busy for a while, and then heals."""
+
+from __future__ import annotations
+
+from tidemark.contract.failures import Action, Scope, Verdict
+from tidemark.resilience.match import Match
+from tidemark.resilience.rule import Rule
+
+RULES = [
+    Rule(
+        "acme-warehouse-busy",
+        Match(class_pattern=r"WarehouseBusy$"),
+        Verdict("WAREHOUSE", Action.RETRY, Scope.DEPENDENCY, counts_for_breaker=True, max_retries=10),
+    )
+]
