@@ -159,8 +159,8 @@ class Stream(Section):
     )
     decoder: str | None = Field(
         None,
-        description="Name of an installed decoder (entry point `tidemark.decoders`) that takes the payload out"
-        " of what the topic wraps it in, before the formats are told apart.",
+        description="Name of an installed decoder (entry point `tidemark.decoders`) that takes the payload"
+        " out of what the topic wraps it in, before the formats are told apart.",
     )
     tombstones: Literal["skip", "reject"] = Field("skip", description="What becomes of a null value.")
     csv: CsvDialect = Field(default_factory=CsvDialect)
