@@ -54,7 +54,7 @@ def clickstream(count: int, *, seed: int = 0) -> Iterator[Expected]:
         event: dict[str, Any] = {
             "event_id": f"e{number:06d}",
             "session": f"s{lot.randrange(500)}",
-            "url": f"https://shop.example/item/{lot.randrange(90)}?q=caf%C3%A9",
+            "url": f"https://shop.example/item/{lot.randrange(90)}?q=d%C3%A9cor",
             "referrer": lot.choice([None, "https://search.example/", "https://mail.example/ü"]),
             "seen_at": round(at.timestamp() * 1000),
             "viewport": {"width": lot.choice([375, 1280]), "height": lot.choice([667, 800])},
