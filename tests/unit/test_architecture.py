@@ -16,6 +16,7 @@ ORDER = [
     {"source", "transform", "sink", "resilience"},
     {"pipeline", "listener"},
     {"reports"},
+    {"console"},
     {"dev"},
     {"cli"},
 ]

@@ -58,9 +58,13 @@ class HttpServer:
             self._thread.join(seconds)
         return self._thread is None or not self._thread.is_alive()
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Ask it to end; `wait` says when it has."""
         if self._server is not None:
             self._server.should_exit = True
+
+    def stop(self) -> None:
+        self.end()
         self.wait(10)
 
     def __enter__(self) -> Self:

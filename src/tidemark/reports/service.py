@@ -10,7 +10,7 @@ import structlog
 
 from tidemark.contract.errors import UsageError
 from tidemark.reports.publisher import NotPublished, Publisher
-from tidemark.reports.request import ReportRequest, check_parameters, requested_at
+from tidemark.reports.request import ReportRequest, Status, check_parameters, requested_at
 from tidemark.reports.store import StatusRow, StatusStore
 
 log = structlog.get_logger("tidemark.reports")
@@ -81,6 +81,9 @@ class ReportService:
 
     def newest(self, limit: int = 20) -> list[StatusRow]:
         return self._store.newest(limit)
+
+    def counts(self) -> dict[Status, int]:
+        return self._store.counts()
 
     def retry(self, request_id: str) -> StatusRow:
         """Runs a FAILED request again, over the tables as they are now."""

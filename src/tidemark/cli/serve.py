@@ -1,0 +1,65 @@
+"""`tidemark serve`: health, metrics, the console and the report API over HTTP."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from tidemark.cli.options import DEFAULT_CONFIG, Config, Target, open_settings
+from tidemark.config.sections import MetricsSettings
+from tidemark.contract.errors import UsageError
+
+app = typer.Typer(help="Health, metrics, the console and the report API over HTTP.")
+
+
+@app.callback(invoke_without_command=True)
+def serve(
+    *,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Address to listen on; `metrics.host` by default.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", help="Port; `metrics.port` by default, 0 for any free one.")
+    ] = None,
+    every: Annotated[float, typer.Option("--every", min=0.5, help="Seconds between two looks.")] = 5.0,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+) -> None:
+    """Runs until stopped (Ctrl-C or SIGTERM). Reads beside a running ingest; writes nothing by itself.
+
+    Everybody on this machine may read; payloads and changes need the token. Off loopback all needs it.
+    """
+    from tidemark.console.serving import serving
+    from tidemark.platform.open_session import session_for
+
+    settings = open_settings(config, target)
+    at = _where(settings.metrics, host, port)
+    with serving(settings, lambda: session_for(settings), at=at, every=every) as running:
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print(f"Serving on {running.server.url}")
+        if running.made_up:
+            console.print(f"To see payloads and change things: {running.sign_in}")
+        else:
+            console.print(f"To see payloads and change things: {running.server.url}/sign-in, metrics.token")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: running.server.end())
+        while not running.server.wait(0.5):
+            pass
+
+
+def _where(settings: MetricsSettings, host: str | None, port: int | None) -> MetricsSettings:
+    """Raises UsageError where the address can be reached from outside and there is no token."""
+    given = {"host": host, "port": port}
+    values = {**settings.model_dump(), **{k: v for k, v in given.items() if v is not None}}
+    try:
+        return MetricsSettings.model_validate({**values, "table": None})
+    except ValidationError as error:
+        raise UsageError(
+            f"{host or settings.host}:{port if port is not None else settings.port}: "
+            + error.errors()[0]["msg"].removeprefix("Value error, "),
+            "set metrics.token, for example to ${TIDEMARK_TOKEN}",
+        ) from None

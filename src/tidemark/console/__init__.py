@@ -1,0 +1,1 @@
+"""The console: one server-rendered page family over what `pipeline`, `reports` and `observe` know."""

@@ -1,0 +1,49 @@
+"""Who does what in the console: every write is logged with a name and a reason."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, quote, unquote
+
+import structlog
+from starlette.requests import Request
+
+from tidemark.contract.errors import UsageError
+from tidemark.observe.access import Token
+
+NAME_COOKIE = "tidemark-name"
+MOST_BODY_BYTES = 4 * 1024 * 1024
+
+log = structlog.get_logger("tidemark.console")
+
+
+def who_of(request: Request) -> str | None:
+    """The name of the person who is signed in; None where nobody is. A Databricks App's proxy names them."""
+    token: Token = request.app.state.token
+    if not token.allows(request):
+        return None
+    named = request.headers.get("x-forwarded-email") or unquote(request.cookies.get(NAME_COOKIE, ""))
+    return (named or request.headers.get("x-requested-by") or "bearer of the token")[:100]
+
+
+def cookie_of(name: str) -> str:
+    return quote(name)
+
+
+async def fields_of(request: Request) -> dict[str, str]:
+    """The fields of a form, the last of a name. Raises UsageError where it is too large."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BODY_BYTES:
+            raise UsageError(f"the form is larger than {MOST_BODY_BYTES} bytes")
+    return dict(parse_qsl(body.decode("utf-8", errors="replace"), keep_blank_values=True))
+
+
+def noted(request: Request, action: str, fields: dict[str, str], **what: object) -> tuple[str, str]:
+    """Logs a write before it is done, and returns who does it and why. Raises UsageError without a reason."""
+    why = fields.get("why", "").strip()[:500]
+    if not why:
+        raise UsageError("say why: it is logged with what you do")
+    who = who_of(request) or "unknown"
+    log.info("console write", action=action, who=who, why=why, **what)
+    return who, why

@@ -1,0 +1,110 @@
+"""The page of report requests: ask, retry, cancel. The API under `/reports` does the same for programs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route, Router
+
+from tidemark.console.people import fields_of, noted
+from tidemark.console.shown import page
+from tidemark.contract.errors import TidemarkError
+from tidemark.observe.access import Receive, Scope, Send
+from tidemark.observe.metrics import Metrics
+from tidemark.reports.http import report_routes
+from tidemark.reports.request import Status
+from tidemark.reports.service import ReportService
+
+MOST_ROWS = 50
+
+
+class LateReports:
+    """The report service, opened when first asked for and again until that succeeds: the console starts
+    without the status database, and finds it when it is there. Raises what opening it raises.
+    """
+
+    def __init__(self, open_service: Callable[[], ReportService]) -> None:
+        self._open = open_service
+        self._lock = threading.Lock()
+        self._service: ReportService | None = None
+
+    def service(self) -> ReportService:
+        with self._lock:
+            if self._service is None:
+                self._service = self._open()
+            return self._service
+
+    def close(self) -> None:
+        with self._lock:
+            if self._service is not None:
+                self._service.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The API of `/reports`, as an ASGI application."""
+        service = await run_in_threadpool(self.service)
+        await Router(routes=report_routes(service))(scope, receive, send)
+
+
+def report_pages(reports: LateReports, types: Sequence[str], metrics: Metrics) -> list[Route]:
+    def rows() -> list[object]:
+        service = reports.service()
+        counts = service.counts()
+        for status in Status:
+            metrics.set("tidemark_report_requests", counts.get(status, 0), status=status.value)
+        return list(service.newest(MOST_ROWS))
+
+    async def listed(request: Request) -> Response:
+        fragment = request.url.path.startswith("/fragments/")
+        return page(
+            request,
+            "report_requests_live.html" if fragment else "report_requests.html",
+            rows=await run_in_threadpool(rows),
+            types=types,
+            problem=request.query_params.get("problem"),
+            done=request.query_params.get("done"),
+        )
+
+    async def submit(request: Request) -> Response:
+        fields = await fields_of(request)
+        try:
+            who, why = noted(request, "submit report", fields, report_type=fields.get("report_type", ""))
+            row, _ = await run_in_threadpool(
+                reports.service().submit,
+                fields.get("report_type", ""),
+                requested_by=who,
+                parameters=fields.get("parameters") or "{}",
+            )
+        except TidemarkError as error:
+            return _back(problem=error.message)
+        return _back(done=f"Asked for {row.request.report_type}: {row.request.request_id}. {why}")
+
+    async def change(request: Request) -> Response:
+        fields = await fields_of(request)
+        step, request_id = request.url.path.rpartition("/")[2], request.path_params["request_id"]
+        try:
+            service = await run_in_threadpool(reports.service)
+            noted(request, f"{step} report", fields, request_id=request_id)
+            change = service.retry if step == "retry" else service.cancel
+            row = await run_in_threadpool(change, request_id)
+        except TidemarkError as error:
+            return _back(problem=error.message)
+        return _back(done=f"{row.request.request_id} is {row.status.value}.")
+
+    return [
+        Route("/report-requests", listed, methods=["GET"]),
+        Route("/fragments/report-requests", listed, methods=["GET"]),
+        Route("/report-requests", submit, methods=["POST"]),
+        *(
+            Route(f"/report-requests/{{request_id}}/{s}", change, methods=["POST"])
+            for s in ("retry", "cancel")
+        ),
+    ]
+
+
+def _back(**said: str) -> Response:
+    return RedirectResponse(f"/report-requests?{urlencode(said)}", 303)

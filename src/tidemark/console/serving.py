@@ -1,0 +1,112 @@
+"""Puts the console of a configuration together: what `tidemark serve` runs, and what a test starts."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from tidemark.config.sections import MetricsSettings
+from tidemark.config.settings import Settings
+from tidemark.console.application import Parts, application_of
+from tidemark.console.report_pages import LateReports
+from tidemark.console.stream_pages import StreamSources
+from tidemark.listener.from_settings import connection_of
+from tidemark.observe.access import Token
+from tidemark.observe.metrics import Metrics
+from tidemark.observe.server import HttpServer
+from tidemark.pipeline.commits import recent_commits
+from tidemark.pipeline.probes import board_of
+from tidemark.pipeline.status import StreamStatus, status_of
+from tidemark.pipeline.watch import Watch
+from tidemark.reports.assembly import open_service
+from tidemark.reports.from_settings import reports_of
+from tidemark.reports.run import all_strategies
+from tidemark.resilience.breakers import Breakers
+
+
+@dataclass(frozen=True)
+class Serving:
+    """`sign_in`: the address that signs a person in. Its token stands behind the #, which is never sent."""
+
+    server: HttpServer
+    token: str
+    made_up: bool
+
+    @property
+    def sign_in(self) -> str:
+        return f"{self.server.url}/sign-in#token={self.token}"
+
+
+@contextmanager
+def serving(
+    settings: Settings,
+    open_spark: Callable[[], SparkSession],
+    *,
+    at: MetricsSettings | None = None,
+    every: float = 5.0,
+) -> Iterator[Serving]:
+    """Serves while the `with` lasts. Answers at once; streams show once Spark has started.
+
+    Without `metrics.token` one is made up, for this run. Raises UsageError where the address is taken.
+    """
+    where = at or settings.metrics
+    spark = _once(open_spark)
+    metrics = Metrics(settings.application_name)
+    given = where.token.get_secret_value() if where.token is not None else ""
+    token = given or secrets.token_urlsafe(24)
+    breakers = Breakers.of(settings)
+
+    def look() -> list[StreamStatus]:
+        for breaker in breakers.snapshots():
+            metrics.breaker(breaker.name, breaker.state.value)
+        return [s for name in settings.streams for s in status_of(spark(), settings, name)]
+
+    with ExitStack() as running:
+        watch = Watch(settings, metrics, look, every=every)
+        board = board_of(
+            settings,
+            metrics,
+            spark=spark,
+            facts=watch.facts,
+            outcomes=lambda: {
+                n: s.problem if s.topic_id is None else None for n, s in watch.statuses.items()
+            },
+        )
+        reports = LateReports(lambda: open_service(reports_of(settings), connection_of(settings)))
+        running.callback(reports.close)
+        parts = Parts(
+            application=settings.application_name,
+            streams=StreamSources(
+                watch=watch,
+                metrics=metrics,
+                board=board,
+                breakers=breakers.snapshots,
+                commits=lambda name: recent_commits(spark(), settings, name),
+                stale_after=settings.metrics.stale_after,
+            ),
+            reports=reports,
+            report_types=sorted(all_strategies()),
+        )
+        application = application_of(parts, token=Token(token), loopback=where.is_loopback)
+        server = running.enter_context(HttpServer(application, host=where.host, port=where.port))
+        running.enter_context(watch)
+        yield Serving(server, token, made_up=not given)
+
+
+def _once(open_spark: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+    """One session, whichever thread asks first; all of them see it as theirs."""
+    lock = threading.Lock()
+    opened: list[SparkSession] = []
+
+    def spark() -> SparkSession:
+        with lock:
+            if not opened:
+                opened.append(open_spark())
+        return opened[0]
+
+    return spark

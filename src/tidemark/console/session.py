@@ -1,0 +1,61 @@
+"""Signing in to the console with the token, and out again."""
+
+from __future__ import annotations
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from tidemark.console.people import NAME_COOKIE, cookie_of, fields_of
+from tidemark.console.shown import page
+from tidemark.observe.access import COOKIE, Token
+
+SIGN_IN = "/sign-in"
+_DAY = 86_400
+
+log = structlog.get_logger("tidemark.console")
+
+
+def session_routes(token: Token) -> list[Route]:
+    async def form(request: Request) -> Response:
+        return page(request, "sign_in.html", next=_local(request.query_params.get("next", "/")), problem=None)
+
+    async def sign_in(request: Request) -> Response:
+        fields = await fields_of(request)
+        target, name = _local(fields.get("next", "/")), fields.get("name", "").strip()[:100]
+        if not token.is_it(fields.get("token", "").strip()):
+            log.warning("sign-in refused", who=name)
+            return page(request, "sign_in.html", status=403, next=target, problem="That is not the token.")
+        if not name:
+            problem = "Say who you are: it is logged with what you do."
+            return page(request, "sign_in.html", status=400, next=target, problem=problem)
+        answer = RedirectResponse(target, 303)
+        for cookie, value in ((COOKIE, token.cookie), (NAME_COOKIE, cookie_of(name))):
+            answer.set_cookie(
+                cookie,
+                value,
+                max_age=_DAY,
+                httponly=True,
+                samesite="strict",
+                secure=request.url.scheme == "https",
+            )
+        log.info("signed in", who=name)
+        return answer
+
+    async def sign_out(request: Request) -> Response:
+        answer = RedirectResponse("/", 303)
+        for cookie in (COOKIE, NAME_COOKIE):
+            answer.delete_cookie(cookie)
+        return answer
+
+    return [
+        Route(SIGN_IN, form, methods=["GET"]),
+        Route(SIGN_IN, sign_in, methods=["POST"]),
+        Route("/sign-out", sign_out, methods=["POST"]),
+    ]
+
+
+def _local(target: str) -> str:
+    """Only a path of ours may be gone back to."""
+    return target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"
