@@ -23,7 +23,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Fenced, RestartStream, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind
-from tidemark.pipeline.batch import IngestBatch
+from tidemark.pipeline.held_ledger import HeldLedger
 from tidemark.pipeline.novelty import Bounds, Novelty, novelty_of
 from tidemark.sink.append import check_still_ours, state_after
 
@@ -75,10 +75,10 @@ def writer(world: World, run: str) -> Steps:
     plan: Any = SimpleNamespace(
         stream="s", run=run, topic=SimpleNamespace(id=TOPIC_ID), table=TABLE, checkpoint_id=identifier
     )
-    yield from _query(world, IngestBatch(plan, state), checkpoint, start)
+    yield from _query(world, HeldLedger(plan, state), checkpoint, start)
 
 
-def _query(world: World, batch: IngestBatch, checkpoint: Checkpoint, start: Marks) -> Steps:
+def _query(world: World, held: HeldLedger, checkpoint: Checkpoint, start: Marks) -> Steps:
     batch_id = checkpoint.committed
     replanned = True
     while True:
@@ -94,7 +94,7 @@ def _query(world: World, batch: IngestBatch, checkpoint: Checkpoint, start: Mark
         yield
         end = checkpoint.planned[batch_id]
         records = [c for c in world.coordinates if begin.at(c[0]) <= c[1] < end.at(c[0])]
-        yield from _land(world, batch, Bounds(begin if batch_id else start, end), records, batch_id)
+        yield from _land(world, held, Bounds(begin if batch_id else start, end), records, batch_id)
         if checkpoint.committed != batch_id:
             raise RestartStream("another query committed this batch")
         checkpoint.committed += 1
@@ -102,36 +102,34 @@ def _query(world: World, batch: IngestBatch, checkpoint: Checkpoint, start: Mark
         yield
 
 
-def _land(
-    world: World, batch: IngestBatch, bounds: Bounds, records: list[Coordinate], batch_id: int
-) -> Steps:
-    run = batch.plan.run
+def _land(world: World, held: HeldLedger, bounds: Bounds, records: list[Coordinate], batch_id: int) -> Steps:
+    run = held.plan.run
     if world.rng.random() < 0.5:
         now = world.state()
         fenced = world.holds(Rule.FENCE)
-        check_still_ours(TABLE, batch.state, now, run=run if fenced or not now.newest else now.newest.run)
-        batch.state = now.done_at_least(batch.state.done)
+        check_still_ours(TABLE, held.state, now, run=run if fenced or not now.newest else now.newest.run)
+        held.state = now.done_at_least(held.state.done)
         yield
     if world.holds(Rule.NO_GAP):
-        batch._check_joins(bounds)
-    if bounds.end <= batch.state.resume and not batch.state.recovering:
+        held.check_joins(bounds)
+    if bounds.end <= held.state.resume and not held.state.recovering:
         return
-    novelty = novelty_of(bounds, batch.state)
+    novelty = novelty_of(bounds, held.state)
     novel = [c for c in records if _novel(novelty, c)]
     if world.outage and world.rng.random() < 0.25:
         for coordinate in novel:
             world.publish(coordinate)
             yield
         raise RetriableError("the batch became dead letters")
-    own = batch._own_commit(f"{run}/{batch_id}/{len(world.log)}", bounds)
+    own = held.next_commit(batch_id, len(world.log), bounds)
     committed = yield from world.append(own, [c for c in novel if c not in world.bad], novelty)
-    batch.state = state_after(committed, batch.state)
+    held.state = state_after(committed, held.state)
     yield
     for coordinate in novel:
         if coordinate in world.bad:
             world.publish(coordinate)
             yield
-    batch.state = batch.state.done_at_least(bounds.end)
+    held.state = held.state.done_at_least(bounds.end)
 
 
 def replay(world: World) -> Steps:

@@ -15,10 +15,11 @@ from tidemark.config.destination import TableRef
 from tidemark.config.load import parse_settings
 from tidemark.config.settings import Settings
 from tidemark.contract import records
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.observer import SilentObserver
 from tidemark.contract.own_commit import OwnCommit
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, produce
-from tidemark.pipeline.batch_plan import BatchReport
 from tidemark.pipeline.ingest import Ingest, StreamOutcome
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
@@ -35,6 +36,16 @@ def good(number: int) -> bytes:
 
 
 BAD = b'{"id": "not a number"}'
+
+
+@dataclass
+class Reports(SilentObserver):
+    """Keeps what batches came to."""
+
+    kept: list[BatchReport]
+
+    def batch_landed(self, report: BatchReport) -> None:
+        self.kept.append(report)
 
 
 @dataclass
@@ -74,7 +85,7 @@ class StreamUnderTest:
             self.spark,
             self.settings(**stream),
             available_now=True,
-            on_report=self.reports.append,
+            observers=[Reports(self.reports)],
             sleep=lambda _: False,
         )
 

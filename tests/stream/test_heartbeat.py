@@ -10,7 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.stream_under_test import NAME, StreamUnderTest, good
 
+from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import NonRetriableError
+from tidemark.contract.observer import SilentObserver
 from tidemark.contract.own_commit import CommitKind
 from tidemark.pipeline import batch as batch_module
 from tidemark.pipeline.heartbeat import beat_if_due
@@ -85,7 +87,13 @@ def test_the_running_stream_ends_cleanly_when_it_is_told_to_stop(stream: Make) -
     running = events.ingest(processing={"batch-size": 1, "flush-interval": 1})
     running.available_now = False
     landed = threading.Event()
-    running.on_report = lambda _: landed.set()
+
+    class Landed(SilentObserver):
+        def batch_landed(self, report: BatchReport) -> None:
+            landed.set()
+            raise ValueError("an observer that fails stops nothing")
+
+    running.observers = [Landed()]
     outcomes: list[object] = []
     thread = threading.Thread(target=lambda: outcomes.extend(running.run()))
     thread.start()

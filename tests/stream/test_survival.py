@@ -284,6 +284,9 @@ def test_every_dead_letter_is_published_when_a_batch_is_full_of_bad_records(stre
     events.land()
     assert events.ids() == [1]
     assert len(events.dead_letters()) == 301
+    (report,) = events.reports
+    assert (report.rejected, sum(report.failures.values())) == (301, 301)
+    assert report.lag == 0
 
 
 def _entries(events: StreamUnderTest) -> list[object]:

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.observer import SilentObserver
 
 app = typer.Typer(help="Land the streams: each record once, in its table or the dead letter queue.")
 
@@ -28,22 +30,15 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Runs until stopped (Ctrl-C or SIGTERM). Exit code 1 when a stream stopped by a failure."""
-    from tidemark.pipeline.batch_plan import BatchReport
     from tidemark.pipeline.ingest import Ingest
     from tidemark.platform.open_session import session_for
 
     settings = open_settings(config, target)
-    totals: dict[str, dict[str, int]] = {}
-
-    def add(report: BatchReport) -> None:
-        of_stream = totals.setdefault(report.stream, dict.fromkeys(_COLUMNS, 0))
-        for name in _COLUMNS:
-            of_stream[name] += 1 if name == "batches" else int(getattr(report, name))
-
+    totals = _Totals()
     for name in stream or []:
         settings.stream(name)
     running = Ingest(
-        session_for(settings), settings, stream or (), available_now=available_now, on_report=add
+        session_for(settings), settings, stream or (), available_now=available_now, observers=[totals]
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: running.stop())
@@ -51,13 +46,25 @@ def ingest(
 
     failed = [o for o in outcomes if o.error is not None]
     if as_json:
-        print_json({"streams": totals, "failed": {o.name: str(o.error) for o in failed}})
+        print_json({"streams": totals.of, "failed": {o.name: str(o.error) for o in failed}})
     else:
-        _show(totals, [o.name for o in outcomes])
+        _show(totals.of, [o.name for o in outcomes])
         for outcome in failed:
             Console(stderr=True).print(f"[red]{outcome.name} stopped:[/red] {outcome.error}", highlight=False)
     if failed:
         raise typer.Exit(1)
+
+
+class _Totals(SilentObserver):
+    """Adds up the batches of each stream."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, dict[str, int]] = {}
+
+    def batch_landed(self, report: BatchReport) -> None:
+        of_stream = self.of.setdefault(report.stream, dict.fromkeys(_COLUMNS, 0))
+        for name in _COLUMNS:
+            of_stream[name] += 1 if name == "batches" else int(getattr(report, name))
 
 
 _COLUMNS = ("batches", "read", "accepted", "rejected", "skipped", "duplicate")

@@ -1,11 +1,11 @@
-"""What a batch is told, and what it tells afterwards."""
+"""What a batch is told."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from tidemark.config.destination import TableRef
-from tidemark.config.stream import Processing
+from tidemark.config.stream import Mode, Processing
 from tidemark.contract.marks import Marks
 from tidemark.resilience.retry import Retrier
 from tidemark.sink.dead_letter import DeadLetterTopic
@@ -16,32 +16,12 @@ from tidemark.transform import DecodePlan, SchemaRegistry
 
 
 @dataclass(frozen=True)
-class BatchReport:
-    """One batch in numbers: read = accepted + rejected + skipped + duplicate, always."""
-
-    stream: str
-    batch_id: int
-    read: int
-    accepted: int
-    rejected: int
-    skipped: int
-    duplicate: int
-    unknown_fields: int
-    version: int | None
-    seconds: float
-    marks: Marks
-
-    @property
-    def difference(self) -> int:
-        return self.read - self.accepted - self.rejected - self.skipped - self.duplicate
-
-
-@dataclass(frozen=True)
 class BatchPlan:
     """What does not change while a query runs. Picklable: over Connect the batch runs elsewhere."""
 
     stream: str
     run: str
+    mode: Mode
     topic: Topic
     table: TableRef
     checkpoint_id: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, Row
@@ -22,7 +23,7 @@ _WAIT_S = 30.0
 @dataclass(frozen=True)
 class Census:
     """Counts of one batch. `letters` are the rejected records, or None where they have to be read again:
-    more than were carried along, or one too large to be.
+    more than were carried along, or one too large to be. `newest` is the highest record timestamp, UTC.
     """
 
     read: int
@@ -32,6 +33,7 @@ class Census:
     duplicate: int
     unknown_fields: int
     letters: list[Row] | None
+    newest: datetime | None = None
 
 
 def letters_carried(asked: int, tasks: int) -> int:
@@ -67,6 +69,7 @@ def observe(batch: DataFrame, observation: Observation, *, carried: int) -> Data
         count(route == Route.SKIPPED.value).alias("skipped"),
         count(~novel & (route != Route.SKIPPED.value)).alias("duplicate"),
         F.coalesce(F.sum(F.col(records.UNKNOWN_FIELDS)), F.lit(0)).alias("unknown_fields"),
+        F.max(F.col(records.TIMESTAMP)).alias("newest"),
         F.min_by(F.when(rejected, letter), order, carried).alias("letters"),
     )
 
@@ -105,6 +108,7 @@ def _census(found: Mapping[str, Any], letters: list[Row] | None) -> Census:
         duplicate=found["duplicate"],
         unknown_fields=found["unknown_fields"],
         letters=letters,
+        newest=found["newest"],
     )
 
 

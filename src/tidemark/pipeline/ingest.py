@@ -19,15 +19,18 @@ from tidemark.config.settings import Settings
 from tidemark.contract import records
 from tidemark.contract.errors import RetriesExhausted, TidemarkError
 from tidemark.contract.failures import Action
+from tidemark.contract.observer import StreamObserver
 from tidemark.contract.routes import Route
 from tidemark.pipeline.batch import IngestBatch
-from tidemark.pipeline.batch_plan import BatchPlan, BatchReport
+from tidemark.pipeline.batch_plan import BatchPlan
 from tidemark.pipeline.heartbeat import beat_if_due
+from tidemark.pipeline.held_ledger import HeldLedger
+from tidemark.pipeline.observers import Observers
 from tidemark.pipeline.schema_ids import WiderPlan
 from tidemark.pipeline.start import Start, Target, start_of
 from tidemark.pipeline.targets import dead_letter_topic, targets_of
 from tidemark.resilience.classification import classifier_for
-from tidemark.resilience.retry import Retrier, retrier_for
+from tidemark.resilience.retry import Attempt, Retrier, retrier_for
 from tidemark.source.groups import GroupOffsets
 from tidemark.source.reader import read_stream
 from tidemark.source.topics import KafkaAdmin
@@ -60,7 +63,7 @@ class Ingest:
     settings: Settings
     streams: Sequence[str] = ()
     available_now: bool = False
-    on_report: Callable[[BatchReport], None] | None = None
+    observers: Sequence[StreamObserver] = ()
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     sleep: Callable[[float], bool] | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -92,7 +95,7 @@ class Ingest:
         while True:
             try:
                 self._run_query(target)
-                return StreamOutcome(target.name, None)
+                return self._ended(target, None)
             except WiderPlan as error:
                 target = replace(target, decode=error.decode)
             except Exception as error:
@@ -102,11 +105,19 @@ class Ingest:
                     or restarts > _MOST_RESTARTS
                     or self._stopping.is_set()
                 ):
-                    log.error("stream stopped", stream=target.name, error=_told(error))
+                    log.error("stream stopped", stream=target.name, error=_in_words(error))
                     cause = error.__cause__ if isinstance(error, RetriesExhausted) else None
-                    return StreamOutcome(target.name, cause if isinstance(cause, TidemarkError) else error)
-                log.warning("starting again from the ledger", stream=target.name, why=_told(error))
+                    return self._ended(target, cause if isinstance(cause, TidemarkError) else error)
+                log.warning("starting again from the ledger", stream=target.name, why=_in_words(error))
                 (self.sleep or self._stopping.wait)(_PAUSE_BEFORE_RESTART_S)
+
+    def _ended(self, target: Target, error: BaseException | None) -> StreamOutcome:
+        self._told.stream_ended(target.name, error)
+        return StreamOutcome(target.name, error)
+
+    @property
+    def _told(self) -> Observers:
+        return Observers(self.observers)
 
     def _starts_again(self, target: Target, error: Exception) -> bool:
         if isinstance(error, RetriesExhausted):
@@ -120,6 +131,7 @@ class Ingest:
             target.stream.processing,
             classifier_for(target.stream.failures),
             sleep=self.sleep or self._stopping.wait,
+            on_retry=lambda attempt: self._retrying(target, attempt),
         )
         start = retry.call(lambda: start_of(self.spark, admin, target), step="start")
         log.info(
@@ -132,16 +144,35 @@ class Ingest:
             fresh=start.fresh,
             marks=dict(start.state.marks),
         )
+        self._told.stream_started(
+            target.name,
+            topic=start.topic.name,
+            topic_id=start.topic.id,
+            table=str(target.table),
+            marks=start.state.marks,
+            fresh=start.fresh,
+        )
         beat_if_due(self.spark, target, start.topic, now=self.now())
-        handler = IngestBatch(self._plan(target, start, admin, retry), start.state, self.on_report)
+        plan = self._plan(target, start, admin, retry)
+        handler = IngestBatch(plan, HeldLedger(plan, start.state), self._told)
         query = self._start_query(target, start, handler)
         self._await(query, handler, lambda: beat_if_due(self.spark, target, start.topic, now=self.now()))
+
+    def _retrying(self, target: Target, attempt: Attempt) -> None:
+        self._told.retrying(
+            target.name,
+            step=attempt.step,
+            attempt=attempt.number,
+            delay=attempt.delay,
+            category=attempt.verdict.category,
+        )
 
     def _plan(self, target: Target, start: Start, admin: KafkaAdmin, retry: Retrier) -> BatchPlan:
         group = self.settings.kafka.consumer.group_id
         return BatchPlan(
             stream=target.name,
             run=self.run_id,
+            mode=target.stream.idempotency.mode,
             topic=start.topic,
             table=target.table,
             checkpoint_id=start.checkpoint_id,
@@ -217,7 +248,7 @@ class Ingest:
         query.stop()
 
 
-def _told(error: BaseException) -> str:
+def _in_words(error: BaseException) -> str:
     return (
         error.message if isinstance(error, TidemarkError) else (str(error).splitlines() or [repr(error)])[0]
     )

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import structlog
 
@@ -35,6 +35,9 @@ def sleep_through(seconds: float) -> bool:
     return False
 
 
+_OF_THIS_PROCESS = ("clock", "sleep", "rng", "on_retry")
+
+
 @dataclass(frozen=True)
 class Attempt:
     """A failed attempt that will be repeated after `delay` seconds. `number` counts from 1."""
@@ -52,7 +55,8 @@ class Retrier:
 
     Only failures whose action is in `actions` are repeated; anything else leaves at once as it came.
     Retries are counted together, whatever failed, so that alternating errors cannot go on for ever;
-    a rule with retries of its own has a counter of its own. Pickles with the defaults.
+    a rule with retries of its own has a counter of its own. Pickles with the defaults of what belongs to
+    this process: clock, sleep, random source and `on_retry`.
     """
 
     backoff: Backoff = field(default_factory=Backoff)
@@ -64,6 +68,13 @@ class Retrier:
     sleep: Sleep = sleep_through
     rng: random.Random | None = None
     on_retry: Callable[[Attempt], None] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _OF_THIS_PROCESS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in {**vars(Retrier()), **state}.items():
+            object.__setattr__(self, name, value)
 
     def call(
         self,

@@ -24,11 +24,13 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class Committed:
-    """The commit that this attempt made: its place in the log, and how many rows it added."""
+    """The commit that this attempt made: its place in the log, and what it added."""
 
     version: int
     rows: int
     own: OwnCommit
+    files: int = 0
+    bytes: int = 0
 
 
 def append(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
@@ -124,4 +126,4 @@ def _written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed 
         return None
     if restored_since(page, own.base):
         raise RestartStream(f"{table} was restored to an older version while the stream ran")
-    return Committed(entry.version, entry.rows_written, own)
+    return Committed(entry.version, entry.rows_written, own, entry.files_written, entry.bytes_written)

@@ -32,10 +32,18 @@ class LogEntry:
     @property
     def rows_written(self) -> int:
         """Rows that this commit added. MERGE counts only inserts, as ours only inserts."""
-        for name in ("numTargetRowsInserted", "numOutputRows"):
-            if name in self.metrics:
-                return int(self.metrics[name])
-        return 0
+        return self._metric("numTargetRowsInserted", "numOutputRows")
+
+    @property
+    def files_written(self) -> int:
+        return self._metric("numTargetFilesAdded", "numFiles")
+
+    @property
+    def bytes_written(self) -> int:
+        return self._metric("numTargetBytesAdded", "numOutputBytes")
+
+    def _metric(self, *names: str) -> int:
+        return next((int(self.metrics[name]) for name in names if name in self.metrics), 0)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,49 @@
+"""What one batch came to, in plain values: for logs, metrics and whoever watches a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tidemark.contract.marks import Marks
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """One batch in numbers: read = accepted + rejected + skipped + duplicate, always.
+
+    `version` is the table version it made, None where nothing had to be written. `marks` are those after
+    it, `ends` the topic's end offsets right after it (None where the broker did not tell). `failures`
+    counts the rejected per failure code; its keys are of the closed list. `newest` is the highest record
+    timestamp read (UTC, without zone). Files and bytes are those the commit added to the table.
+    """
+
+    stream: str
+    batch_id: int
+    read: int
+    accepted: int
+    rejected: int
+    skipped: int
+    duplicate: int
+    unknown_fields: int
+    version: int | None
+    marks: Marks
+    seconds: float = 0.0
+    commit_seconds: float = 0.0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    newest: datetime | None = None
+    files_written: int = 0
+    bytes_written: int = 0
+    ends: Marks | None = None
+
+    @property
+    def difference(self) -> int:
+        return self.read - self.accepted - self.rejected - self.skipped - self.duplicate
+
+    @property
+    def lag(self) -> int | None:
+        """Records still to read, at most: offsets have holes. None where the ends are not known."""
+        if self.ends is None:
+            return None
+        return sum(max(0, end - self.marks.at(p)) for p, end in self.ends.items())

@@ -1,0 +1,119 @@
+"""The batch handler survives the way to another process: Spark Connect runs it on the server's side."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from pyspark import cloudpickle
+
+from tidemark.config.destination import TableRef
+from tidemark.config.load import parse_settings
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.marks import Marks
+from tidemark.contract.observer import SilentObserver
+from tidemark.pipeline.batch import IngestBatch
+from tidemark.pipeline.batch_plan import BatchPlan
+from tidemark.pipeline.held_ledger import HeldLedger
+from tidemark.pipeline.observers import Observers
+from tidemark.platform.files import LocalFiles
+from tidemark.resilience.classification import Classifier
+from tidemark.resilience.retry import retrier_for
+from tidemark.sink.dead_letter import DeadLetterTopic
+from tidemark.sink.ledger import LedgerState
+from tidemark.source.checkpoint import Checkpoint
+from tidemark.source.groups import GroupOffsets
+from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.transform import SchemaRegistry, decode_plan
+
+IN_A_FRESH_PROCESS = """
+import pickle, sys
+batch = pickle.load(open(sys.argv[1], "rb"))
+assert batch.plan.retry.call(lambda: 7) == 7
+assert batch.plan.retry.sleep(0.0) is False
+assert batch.plan.registry.schema(1) == {"type": "string"}
+print(batch.plan.topic.id, dict(batch.ledger.state.marks), batch.failure, type(batch.observers).__name__)
+"""
+
+
+def handler(folder: Path) -> IngestBatch:
+    """A handler as `Ingest` makes it, holding everything that belongs to this process alone."""
+    text = {
+        "kafka": {"bootstrap-servers": "127.0.0.1:1", "consumer": {"group-id": "g"}},
+        "connector": {
+            "topics": {
+                "s": {
+                    "kafka-topic": "t",
+                    "schema": {"ddl": "id INT"},
+                    "avro": {"framing": "confluent", "registry": "http://127.0.0.1:1"},
+                    "destination": {"bucket": str(folder), "path": "s"},
+                }
+            }
+        },
+    }
+    settings = parse_settings(json.dumps(text), root=folder)
+    stream = settings.stream("s")
+    admin = KafkaAdmin(settings.kafka)
+    registry = SchemaRegistry.of(stream.avro)
+    assert registry is not None
+    registry._known[1] = {"type": "string"}
+    plan = BatchPlan(
+        stream="s",
+        run="run",
+        mode=stream.idempotency.mode,
+        topic=Topic("t", "topic-id", (0,)),
+        table=TableRef(path=str(folder / "s")),
+        checkpoint_id="c",
+        checkpoint=Checkpoint(LocalFiles(), str(folder / "c"), "t"),
+        start=Marks(),
+        admin=admin,
+        processing=stream.processing,
+        dead_letters=DeadLetterTopic("t-dlq", 1, "s", "g", 1_000_000, {}),
+        group=GroupOffsets(admin, "g"),
+        retry=retrier_for(
+            stream.processing, Classifier(), sleep=threading.Event().wait, on_retry=lambda _: None
+        ),
+        decode=decode_plan(stream, base_dir=folder, spark=None),
+        registry=registry,
+    )
+    return IngestBatch(
+        plan,
+        HeldLedger(plan, LedgerState(3, marks=Marks({0: 5}))),
+        Observers([SilentObserver()]),
+        failure=OSError(threading.Lock()),
+    )
+
+
+def test_the_batch_handler_arrives_whole_when_it_is_shipped_to_another_process(tmp_path: Path) -> None:
+    shipped = tmp_path / "handler.pickle"
+    shipped.write_bytes(cloudpickle.dumps(handler(tmp_path)))
+    told = subprocess.run(
+        [sys.executable, "-c", IN_A_FRESH_PROCESS, str(shipped)], capture_output=True, text=True, timeout=60
+    )
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.split() == ["topic-id", "{0:", "5}", "None", "SilentObserver"]
+
+
+def test_an_observer_that_raises_neither_stops_the_others_nor_the_caller() -> None:
+    told: list[str] = []
+
+    class Broken(SilentObserver):
+        def stream_ended(self, stream: str, error: BaseException | None) -> None:
+            raise RuntimeError("broken")
+
+    class Sound(SilentObserver):
+        def stream_ended(self, stream: str, error: BaseException | None) -> None:
+            told.append(stream)
+
+    Observers([Broken(), Sound(), Broken()]).stream_ended("s", None)
+    assert told == ["s"]
+
+
+def test_the_lag_of_a_report_is_what_lies_between_marks_and_ends() -> None:
+    report = BatchReport("s", 1, 0, 0, 0, 0, 0, 0, None, Marks({0: 5, 1: 9}), ends=Marks({0: 8, 1: 9, 2: 4}))
+    assert report.lag == 7
+    assert pickle.loads(pickle.dumps(report)) == report
