@@ -28,7 +28,7 @@ HEADERS = {
 
 def count(value: float) -> str:
     """`1,234`; a rate below 100 keeps one decimal."""
-    return f"{value:,.1f}" if isinstance(value, float) and 0 < value < 100 else f"{value:,.0f}"
+    return f"{value:,.1f}" if 0 < value < 100 and value != int(value) else f"{value:,.0f}"
 
 
 def age(seconds: float | None) -> str:
