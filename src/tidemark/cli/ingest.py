@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tidemark.cli.ingest_progress import IngestProgress
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.observer import SilentObserver
@@ -31,18 +32,21 @@ def ingest(
 ) -> None:
     """Runs until stopped (Ctrl-C or SIGTERM). Exit code 1 when a stream stopped by a failure."""
     from tidemark.pipeline.ingest import Ingest
+    from tidemark.pipeline.telemetry import telemetry_of
     from tidemark.platform.open_session import session_for
 
     settings = open_settings(config, target)
     totals = _Totals()
     for name in stream or []:
         settings.stream(name)
-    running = Ingest(
-        session_for(settings), settings, stream or (), available_now=available_now, observers=[totals]
-    )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: running.stop())
-    outcomes = running.run()
+    spark = session_for(settings)
+    progress = IngestProgress(shown=available_now and not as_json)
+    with telemetry_of(settings, spark) as telemetry, progress:
+        observers = [totals, progress, *telemetry.observers]
+        running = Ingest(spark, settings, stream or (), available_now=available_now, observers=observers)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: running.stop())
+        outcomes = running.run()
 
     failed = [o for o in outcomes if o.error is not None]
     if as_json:

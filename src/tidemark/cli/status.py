@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.cli.status_picture import picture, watched
 
 if TYPE_CHECKING:
     from tidemark.pipeline.status import StreamStatus
@@ -20,11 +20,16 @@ app = typer.Typer(help="Where each stream stands: marks, lag, last commit.")
 def status(
     *,
     stream: Annotated[list[str] | None, typer.Option("--stream", "-s", help="Only this stream.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option("--every", min=0.5, help="Seconds between two looks.")] = 2.0,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Reads only, so it is safe beside a running ingest. Exit code 1 when a stream could not be read."""
+    """Reads only, so it is safe beside a running ingest. Exit code 1 when a stream could not be read.
+
+    With --watch a terminal shows one picture that is kept up to date; --json prints one line a look.
+    """
     from tidemark.pipeline.status import status_of
     from tidemark.platform.open_session import session_for
 
@@ -32,29 +37,17 @@ def status(
     for name in stream or []:
         settings.stream(name)
     spark = session_for(settings)
-    found = [s for name in stream or list(settings.streams) for s in status_of(spark, settings, name)]
+
+    def look() -> list[StreamStatus]:
+        return [s for name in stream or list(settings.streams) for s in status_of(spark, settings, name)]
+
+    if watch:
+        watched(look, every=every, as_json=as_json)
+        return
+    found = look()
     if as_json:
         print_json([s.as_dict() for s in found])
     else:
-        for one in found:
-            _show(one)
+        Console(highlight=False).print(picture(found), soft_wrap=True)
     if any(s.problem and s.last_commit_version is None and s.topic_id is None for s in found):
         raise typer.Exit(1)
-
-
-def _show(stream: StreamStatus) -> None:
-    console = Console()
-    console.print(f"[bold]{stream.stream}[/bold]  {stream.topic} → {stream.table}", highlight=False)
-    if stream.last_commit_version is not None:
-        console.print(
-            f"last commit: version {stream.last_commit_version} ({stream.last_commit_kind}),"
-            f" {stream.last_commit_time}, seq {stream.seq}; lag {stream.lag:,}",
-            highlight=False,
-        )
-    if stream.problem:
-        console.print(f"[yellow]{stream.problem}[/yellow]", highlight=False)
-    if stream.partitions:
-        table = Table("partition", "mark", "end offset", "lag")
-        for p in stream.partitions:
-            table.add_row(str(p.partition), f"{p.mark:,}", f"{p.end_offset:,}", f"{p.lag:,}")
-        console.print(table)

@@ -22,6 +22,10 @@ class StreamObserver(Protocol):
         """A query is about to read on from `marks`; `fresh` if its checkpoint is new."""
         return
 
+    def offsets_lost(self, stream: str, *, records: int) -> None:
+        """Retention took so many offsets before they were read, and the stream goes on without them."""
+        return
+
     def batch_landed(self, report: BatchReport) -> None:
         """A batch is done: rows and marks committed, dead letters acknowledged."""
         return

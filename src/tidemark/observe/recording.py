@@ -70,12 +70,16 @@ class MetricsObserver(StreamObserver):
         self, stream: str, *, topic: str, topic_id: str, table: str, marks: Marks, fresh: bool
     ) -> None:
         with self._lock:
-            again = stream in self._seen
-            self._seen[stream] = Seen(stream, topic, table, marks)
+            before = self._seen.get(stream)
+            self._seen[stream] = Seen(stream, topic, table, marks, before.ends if before else None)
         self.metrics.declare_stream(stream, topic=topic, table=table)
         self.metrics.set("tidemark_stream_running", 1, stream=stream)
-        if again:
+        if before is not None:
             self.metrics.add("tidemark_stream_restarts_total", stream=stream)
+        self._lag(stream)
+
+    def offsets_lost(self, stream: str, *, records: int) -> None:
+        self.metrics.add("tidemark_lost_offsets_total", records, stream=stream)
 
     def batch_landed(self, report: BatchReport) -> None:
         stream, metrics = report.stream, self.metrics
@@ -97,7 +101,7 @@ class MetricsObserver(StreamObserver):
         self._failed(stream, Scope.RECORD, retriable=False, count=report.rejected)
         metrics.observe("tidemark_batch_latency_seconds", report.seconds, stream=stream)
         metrics.set("tidemark_reconciliation_difference_records", report.difference, stream=stream)
-        if report.seconds > 0:
+        if report.read and report.seconds > 0:
             rate = report.read / report.seconds
             metrics.set("tidemark_write_throughput_records_per_second", rate, stream=stream)
         if report.version is not None:

@@ -152,6 +152,8 @@ class Ingest:
             marks=start.state.marks,
             fresh=start.fresh,
         )
+        if start.lost:
+            self._told.offsets_lost(target.name, records=start.lost)
         beat_if_due(self.spark, target, start.topic, now=self.now())
         plan = self._plan(target, start, admin, retry)
         handler = IngestBatch(plan, HeldLedger(plan, start.state), self._told)

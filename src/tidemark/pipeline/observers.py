@@ -28,6 +28,9 @@ class Observers(StreamObserver):
             )
         )
 
+    def offsets_lost(self, stream: str, *, records: int) -> None:
+        self._tell(lambda o: o.offsets_lost(stream, records=records))
+
     def batch_landed(self, report: BatchReport) -> None:
         self._tell(lambda o: o.batch_landed(report))
 

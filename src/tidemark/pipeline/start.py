@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -27,7 +28,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Start:
-    """How to start: the ledger's state, and a checkpoint that joins it. A fresh one starts at `marks`."""
+    """How to start: the ledger's state, and a checkpoint that joins it. A fresh one starts at `marks`.
+
+    `lost`: offsets that retention took and that this start gave up.
+    """
 
     topic: Topic
     state: LedgerState
@@ -35,6 +39,7 @@ class Start:
     checkpoint: Checkpoint
     marks: Marks
     fresh: bool
+    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,9 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target) -> Start:
         return Start(topic, state, usable.identifier, usable.checkpoint, usable.initial, fresh=False)
     mode = target.stream.idempotency.mode.value
     identifier = f"{mode}-{checked.seq:010d}-{target.run[:8]}"
-    return Start(topic, checked, identifier, target.checkpoint(identifier), checked.resume, fresh=True)
+    lost = 0 if checked is state or checked.newest is None else _offsets_in(checked.newest.jumped)
+    checkpoint = target.checkpoint(identifier)
+    return Start(topic, checked, identifier, checkpoint, checked.resume, fresh=True, lost=lost)
 
 
 def _refuse_rows_without_marks(spark: SparkSession, table: TableRef) -> None:
@@ -164,7 +171,7 @@ def _within_kafka(
     lost = {p: r for p, r in state.resume.behind(earliest).items() if p in topic.partitions}
     if not lost:
         return state
-    count = sum(first - at for at, first in lost.values())
+    count = _offsets_in(lost)
     told = "; ".join(f"partition {p}: offsets {at} to {first - 1}" for p, (at, first) in lost.items())
     if target.stream.on_data_loss == "stop":
         raise DataLoss(
@@ -184,6 +191,10 @@ def _within_kafka(
         jumped=lost,
         reason="data loss",
     )
+
+
+def _offsets_in(ranges: Mapping[int, tuple[int, int]]) -> int:
+    return sum(end - begin for begin, end in ranges.values())
 
 
 def open_generation(

@@ -39,7 +39,8 @@ class Point:
 class Watch:
     """A thread that looks, sets the gauges and keeps the last points for charts. Never raises into anybody.
 
-    `statuses` is the last look that succeeded; `problem` why the newest did not, or None.
+    `statuses` is the last look that succeeded; `problem` why the newest did not, or None. Without
+    `sets_lag` the lag in records is left to an observer, which knows it sooner.
     """
 
     def __init__(
@@ -49,10 +50,11 @@ class Watch:
         look: Look,
         *,
         every: float = 5.0,
+        sets_lag: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._metrics, self._look = settings, metrics, look
-        self._every, self._clock = every, clock
+        self._every, self._sets_lag, self._clock = every, sets_lag, clock
         self._admin = KafkaAdmin(settings.kafka, timeout=5.0)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -116,7 +118,8 @@ class Watch:
         oldest = timestamps_at(self._admin, status.topic, behind) if behind else {}
         for p in status.partitions:
             labels = {"stream": stream, "partition": str(p.partition)}
-            metrics.set("tidemark_lag_records", p.lag, **labels)
+            if self._sets_lag:
+                metrics.set("tidemark_lag_records", p.lag, **labels)
             if p.lag == 0 or p.partition in oldest:
                 age = self._clock() - oldest[p.partition] / 1000 if p.lag else 0.0
                 metrics.set("tidemark_lag_seconds", max(0.0, age), **labels)

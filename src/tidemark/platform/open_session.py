@@ -18,7 +18,14 @@ def session_for(settings: Settings) -> SparkSession:
         return get_session(settings.application_name)
     places = [str(t) for name in settings.streams for t in settings.tables(name).values()]
     uses_s3 = any(place.startswith("s3a://") for place in [*places, settings.checkpoint_root])
-    return local_session(settings.application_name, s3=s3_options(settings) if uses_s3 else None)
+    return local_session(
+        settings.application_name,
+        s3=s3_options(settings) if uses_s3 else None,
+        # Read by our log4j2.properties, before Spark says its first word.
+        extra_conf={
+            "spark.driver.extraJavaOptions": f"-Dtidemark.spark.level={settings.logging.spark_level.lower()}"
+        },
+    )
 
 
 def s3_options(settings: Settings) -> dict[str, str]:

@@ -1,0 +1,86 @@
+"""What `tidemark status` shows a person: once, or kept up to date."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from tidemark.pipeline.status import StreamStatus
+
+
+def picture(streams: Sequence[StreamStatus], rates: dict[str, float] | None = None) -> Group:
+    """A heading, the last commit and the partitions of each stream; with `rates`, records a second."""
+    parts: list[RenderableType] = []
+    for stream in streams:
+        parts.append(Text.assemble((stream.stream, "bold"), f"  {stream.topic} → {stream.table}"))
+        if stream.last_commit_version is not None:
+            rate = f"; {rates[stream.stream]:,.0f} records/s" if rates and stream.stream in rates else ""
+            parts.append(
+                Text(
+                    f"last commit: version {stream.last_commit_version} ({stream.last_commit_kind}),"
+                    f" {stream.last_commit_time}, seq {stream.seq}; lag {stream.lag:,}{rate}"
+                )
+            )
+        if stream.problem:
+            parts.append(Text(stream.problem, style="yellow"))
+        if stream.partitions:
+            table = Table("partition", "mark", "end offset", "lag")
+            for p in stream.partitions:
+                table.add_row(str(p.partition), f"{p.mark:,}", f"{p.end_offset:,}", f"{p.lag:,}")
+            parts.append(table)
+    return Group(*parts)
+
+
+def watched(
+    look: Callable[[], list[StreamStatus]],
+    *,
+    every: float,
+    as_json: bool,
+    console: Console | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Looks until Ctrl-C, which is how a person ends it and no failure."""
+    console = console or Console(highlight=False)
+    before: dict[str, tuple[float, int]] = {}
+    picture_kept = console.is_terminal and not as_json
+    with Live(console=console, auto_refresh=False) if picture_kept else nullcontext() as live:
+        try:
+            while True:
+                found = look()
+                rates = _rates(before, found, clock())
+                at = Text(f"{datetime.now(UTC):%H:%M:%S} UTC, Ctrl-C ends", style="dim")
+                if as_json:
+                    typer.echo(json.dumps([s.as_dict() for s in found], default=str))
+                elif live is not None:
+                    live.update(Group(picture(found, rates), at), refresh=True)
+                else:
+                    console.print(Group(picture(found, rates), at))
+                sleep(every)
+        except KeyboardInterrupt:
+            return
+
+
+def _rates(
+    before: dict[str, tuple[float, int]], found: Sequence[StreamStatus], now: float
+) -> dict[str, float]:
+    """Offsets that the marks passed each second since the look before; remembers this one."""
+    rates = {}
+    for stream in found:
+        done = sum(p.mark for p in stream.partitions)
+        if stream.stream in before:
+            then, was = before[stream.stream]
+            rates[stream.stream] = max(0.0, (done - was) / max(now - then, 1e-9))
+        before[stream.stream] = (now, done)
+    return rates

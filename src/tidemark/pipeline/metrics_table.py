@@ -1,0 +1,140 @@
+"""One row a batch in a Delta table, for dashboards: appended beside the stream, never a job over its data."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+from pyspark.sql import SparkSession
+
+from tidemark.config.destination import TableRef
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.observer import StreamObserver
+from tidemark.observe.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+SCHEMA = (
+    "at TIMESTAMP, application STRING, run STRING, stream STRING, batch_id BIGINT, version BIGINT,"
+    " read BIGINT, accepted BIGINT, rejected BIGINT, skipped BIGINT, duplicate BIGINT, difference BIGINT,"
+    " unknown_fields BIGINT, seconds DOUBLE, commit_seconds DOUBLE, files_written BIGINT,"
+    " bytes_written BIGINT, lag BIGINT, failures MAP<STRING, BIGINT>, marks MAP<INT, BIGINT>,"
+    " newest TIMESTAMP"
+)
+_MOST_WAITING = 10_000
+_MOST_AT_ONCE = 500
+
+
+class MetricsTable(StreamObserver):
+    """Rows wait in memory and are appended by a thread of its own every `every` seconds, and at the end.
+
+    A stream never waits for it. Rows that cannot be written are kept for the next try, the oldest of more
+    than 10,000 dropped; each failure is a warning and a metric.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: TableRef,
+        metrics: Metrics,
+        *,
+        application: str,
+        run: str = "",
+        every: float = 10.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._spark, self._table, self._metrics = spark, table, metrics
+        self._application, self._run, self._every, self._now = application, run, every, now
+        self._waiting: queue.Queue[tuple[Any, ...]] = queue.Queue(_MOST_WAITING)
+        self._kept: list[tuple[Any, ...]] = []
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def batch_landed(self, report: BatchReport) -> None:
+        row = self._row(report)
+        while True:
+            try:
+                self._waiting.put_nowait(row)
+                return
+            except queue.Full:
+                self._lost()
+                self._waiting.get_nowait()
+
+    def flush(self) -> int:
+        """Append what waits; how many rows that were. Never raises."""
+        while len(self._kept) < _MOST_AT_ONCE:
+            try:
+                self._kept.append(self._waiting.get_nowait())
+            except queue.Empty:
+                break
+        rows = self._kept
+        if not rows:
+            return 0
+        try:
+            writer = (
+                self._spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append")
+            )
+            if self._table.path is not None:
+                writer.save(self._table.path)
+            else:
+                writer.saveAsTable(self._table.sql)
+        except Exception as error:
+            self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
+            told = (str(error).splitlines() or [repr(error)])[0][:300]
+            log.warning("metrics not written; the stream goes on", table=str(self._table), error=told)
+            return 0
+        self._kept = []
+        return len(rows)
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run_until_over, name="tidemark-metrics", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(60)
+
+    def _run_until_over(self) -> None:
+        while not self._over.wait(self._every):
+            self.flush()
+        deadline = time.monotonic() + 30
+        while self.flush() and time.monotonic() < deadline:
+            pass
+
+    def _lost(self) -> None:
+        self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
+
+    def _row(self, report: BatchReport) -> tuple[Any, ...]:
+        return (
+            self._now(),
+            self._application,
+            self._run,
+            report.stream,
+            report.batch_id,
+            report.version,
+            report.read,
+            report.accepted,
+            report.rejected,
+            report.skipped,
+            report.duplicate,
+            report.difference,
+            report.unknown_fields,
+            report.seconds,
+            report.commit_seconds,
+            report.files_written,
+            report.bytes_written,
+            report.lag,
+            dict(report.failures),
+            dict(report.marks),
+            None if report.newest is None else report.newest.replace(tzinfo=UTC),
+        )

@@ -1,0 +1,108 @@
+"""Everything that watches a running ingest: metrics, their endpoints, the watch and the metrics table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import structlog
+from pyspark.sql import SparkSession
+from starlette.applications import Starlette
+
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import TidemarkError
+from tidemark.contract.observer import StreamObserver
+from tidemark.observe.access import Gate, Token
+from tidemark.observe.actuator import WITHOUT_TOKEN, actuator_routes
+from tidemark.observe.metrics import Metrics
+from tidemark.observe.recording import MetricsObserver, Seen
+from tidemark.observe.server import HttpServer
+from tidemark.pipeline.metrics_table import MetricsTable
+from tidemark.pipeline.probes import board_of
+from tidemark.pipeline.status import PartitionStatus, StreamStatus
+from tidemark.pipeline.watch import Watch
+from tidemark.platform.session import on_databricks
+from tidemark.resilience.breakers import Breakers
+from tidemark.source.topics import KafkaAdmin
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """`observers` are for the ingest. `url`: where the endpoints answer; None where they do not."""
+
+    metrics: Metrics
+    observers: Sequence[StreamObserver]
+    url: str | None
+
+
+@contextmanager
+def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> Iterator[Telemetry]:
+    """What `metrics` in the configuration asks for, for as long as the `with` lasts.
+
+    Nothing of it can stop a stream: an address that is taken, a table that cannot be written and a broker
+    that does not answer are warnings.
+    """
+    metrics = Metrics(settings.application_name)
+    observer = MetricsObserver(metrics)
+    observers: list[StreamObserver] = [observer]
+    for breaker in Breakers.of(settings).snapshots():
+        metrics.breaker(breaker.name, breaker.state.value)
+    with ExitStack() as running:
+        if settings.metrics.table is not None:
+            table = settings.table(settings.metrics.table, scheme="s3" if on_databricks() else "s3a")
+            observers.append(
+                running.enter_context(
+                    MetricsTable(spark, table, metrics, application=settings.application_name, run=run)
+                )
+            )
+        url = None
+        if settings.metrics.enabled:
+            running.enter_context(
+                Watch(settings, metrics, lambda: _looked(settings, observer), sets_lag=False)
+            )
+            url = _serve(running, settings, spark, metrics, observer)
+        yield Telemetry(metrics, observers, url)
+
+
+def _serve(
+    running: ExitStack, settings: Settings, spark: SparkSession, metrics: Metrics, observer: MetricsObserver
+) -> str | None:
+    board = board_of(settings, metrics, spark=lambda: spark, facts=observer.facts, outcomes=observer.outcomes)
+    secret = settings.metrics.token
+    gate = Gate(
+        Starlette(routes=actuator_routes(metrics, board)),
+        token=Token(secret.get_secret_value()) if secret is not None else None,
+        loopback=settings.metrics.is_loopback,
+        open_paths=WITHOUT_TOKEN,
+    )
+    try:
+        server = running.enter_context(
+            HttpServer(gate, host=settings.metrics.host, port=settings.metrics.port)
+        )
+    except TidemarkError as error:
+        metrics.add("tidemark_telemetry_errors_total", part="http")
+        log.warning("metrics are not served; the streams go on", error=error.message, hint=error.hint)
+        return None
+    return server.url
+
+
+def _looked(settings: Settings, observer: MetricsObserver) -> list[StreamStatus]:
+    """The streams by what this process knows of their marks, and the broker of their ends: no Spark job."""
+    admin = KafkaAdmin(settings.kafka, timeout=5.0)
+    return [_status(admin, observer, seen) for seen in observer.streams().values()]
+
+
+def _status(admin: KafkaAdmin, observer: MetricsObserver, seen: Seen) -> StreamStatus:
+    try:
+        topic = admin.describe(seen.topic)
+        ends = admin.ends(topic)
+    except TidemarkError as error:
+        return StreamStatus(seen.stream, seen.topic, seen.table, problem=error.message)
+    observer.ends_known(seen.stream, ends)
+    partitions = tuple(
+        PartitionStatus(p, seen.marks.at(p), end, max(0, end - seen.marks.at(p))) for p, end in ends.items()
+    )
+    return StreamStatus(seen.stream, seen.topic, seen.table, topic.id, partitions)

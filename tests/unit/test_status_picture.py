@@ -1,0 +1,82 @@
+"""What `tidemark status --watch` and the bars of `ingest --available-now` show."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tidemark.cli.ingest_progress import IngestProgress
+from tidemark.cli.status_picture import watched
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.marks import Marks
+from tidemark.pipeline.status import PartitionStatus, StreamStatus
+
+
+def status(mark: int, end: int = 100) -> StreamStatus:
+    partitions = (PartitionStatus(0, mark, end, end - mark),)
+    return StreamStatus(
+        "orders", "orders.v1", "lake/orders", "id", partitions, 3, "2026-01-01T00:00:00Z", "batch", 4
+    )
+
+
+def looks(*marks: int) -> tuple[Any, Any]:
+    """A look at each mark in turn, and a clock that goes two seconds a look; then Ctrl-C."""
+    left, now = list(marks), iter(range(0, 100, 2))
+
+    def look() -> list[StreamStatus]:
+        if not left:
+            raise KeyboardInterrupt
+        return [status(left.pop(0))]
+
+    return look, lambda: float(next(now))
+
+
+def test_the_watched_picture_shows_lag_and_rate_and_ends_with_ctrl_c() -> None:
+    out = io.StringIO()
+    look, clock = looks(10, 50)
+    watched(
+        look, every=0, as_json=False, console=Console(file=out, width=100), sleep=lambda _: None, clock=clock
+    )
+    text = out.getvalue()
+    assert "lag 90" in text
+    assert "lag 50; 20 records/s" in text
+
+
+def test_a_program_gets_one_line_of_json_a_look(capsys: pytest.CaptureFixture[str]) -> None:
+    look, clock = looks(10, 50, 100)
+    watched(look, every=0, as_json=True, sleep=lambda _: None, clock=clock)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line[0]["lag"] for line in lines] == [90, 50, 0]
+
+
+def report(mark: int, rejected: int = 0) -> BatchReport:
+    return BatchReport(
+        stream="orders", batch_id=0, read=50, accepted=50 - rejected, rejected=rejected, skipped=0,
+        duplicate=0, unknown_fields=0, version=1, marks=Marks({0: mark}), seconds=0.5, ends=Marks({0: 100}),
+    )  # fmt: skip
+
+
+def test_a_bar_moves_with_each_batch_of_a_stream_and_counts_the_bad() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120, color_system=None)
+    with IngestProgress(console) as bars:
+        bars.stream_started("orders", topic="t", topic_id="i", table="x", marks=Marks({0: 20}), fresh=True)
+        bars.batch_landed(report(60, rejected=3))
+        bars.batch_landed(report(100))
+        bars.batch_landed(BatchReport("other", 0, 1, 1, 0, 0, 0, 0, 1, Marks()))
+    text = out.getvalue()
+    assert "80 of 80" in text
+    assert "3 rejected" in text
+    assert "100/s" in text
+
+
+def test_nothing_is_drawn_away_from_a_terminal() -> None:
+    out = io.StringIO()
+    with IngestProgress(Console(file=out)) as bars:
+        bars.stream_started("orders", topic="t", topic_id="i", table="x", marks=Marks(), fresh=True)
+        bars.batch_landed(report(60))
+    assert out.getvalue().strip() == ""
