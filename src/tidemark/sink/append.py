@@ -59,11 +59,11 @@ def append(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
             else:
                 writer.saveAsTable(table.sql)
         except Exception:
-            found = _written(spark, table, own)
+            found = written(spark, table, own)
             if found is None:
                 raise
             return found
-    found = _written(spark, table, own)
+    found = written(spark, table, own)
     if found is None:
         raise RetriableError(
             f"the write of {own.token} to {table} was skipped: seq {own.seq} is taken already"
@@ -114,7 +114,11 @@ def _fenced(table: TableRef, other: OwnCommit) -> Fenced:
     )
 
 
-def _written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
+def written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
+    """The commit that this attempt made, or None if its token is not in the log after `own.base`.
+
+    Raises Fenced, RestartStream or RetriableError where the log says so, as `append` does.
+    """
     page = commits_since(DeltaLog(spark, table), own.base)
     entry: LogEntry | None = find_token(page, own.token)
     if entry is None:
