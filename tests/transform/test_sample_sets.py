@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,10 @@ from tidemark.dev.sample_sets import IN_FIXTURES, SETS, as_line
 from tidemark.transform import decode_plan, transform
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sets"
+
+
+def as_json(row: dict[str, Any] | None) -> dict[str, Any] | None:
+    return row and {k: v.isoformat() if isinstance(v, date) else v for k, v in row.items()}
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -40,6 +44,6 @@ def test_each_record_of_a_sample_set_has_its_route_code_and_row(spark: SparkSess
     routed = transform(envelopes(spark, payloads, **{records.TIMESTAMP: sent_at}), plan).collect()
     found = sorted(routed, key=lambda row: row[records.OFFSET])
 
-    assert [{"route": r.route, "code": code(r), "row": decoded(r, plan)} for r in found] == [
+    assert [{"route": r.route, "code": code(r), "row": as_json(decoded(r, plan))} for r in found] == [
         case["expect"] for case in cases
     ]
