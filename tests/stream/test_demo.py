@@ -38,5 +38,7 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
         "RULE_VIOLATED",
         "EMPTY_PAYLOAD",
         "amount must not be negative",
+        "VOLUME",
+        "its archiveRef is sha256-",
     ):
         assert told_of in told.out

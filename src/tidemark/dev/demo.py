@@ -24,6 +24,7 @@ from tidemark.dev.demo_report import (
     table_of_checks,
     table_of_landed,
     table_of_rejected,
+    table_of_report,
     table_of_runs,
 )
 from tidemark.dev.demo_writer import CommitWatch, WriterRun, run_writer
@@ -31,6 +32,7 @@ from tidemark.dev.producers import create_topic, produce
 from tidemark.dev.samples import SampleEvent, sample_events
 from tidemark.platform.jars import jar_paths, tidemark_home
 from tidemark.platform.java import find_java
+from tidemark.reports.run import report_now
 from tidemark.source.topics import KafkaAdmin
 
 DEFAULT_RECORDS = 100_000
@@ -91,6 +93,7 @@ def run_demo(console: Console, *, records: int = DEFAULT_RECORDS, keep: Path | N
             produced = _produce(narrator, files, broker.bootstrap, records)
             runs = _land(narrator, files, produced)
             verdict = _audit(narrator, files, broker.bootstrap, produced, runs)
+            _report(narrator, files)
         if keep is not None:
             _say_what_is_kept(narrator, files, broker.bootstrap)
     console.print(verdict.line(), soft_wrap=True, style="bold green" if verdict.sound else "bold red")
@@ -201,6 +204,17 @@ def _audit(
         )
     narrator.console.print()
     return verdict
+
+
+def _report(narrator: Narrator, files: DemoFiles) -> None:
+    """Asks for a report over the landed table as anybody would: through the topic, the gate, the archive."""
+    narrator.step("A report over what landed")
+    narrator.say("a request through the topic bim-report-requested, made by a worker in this process")
+    archived = report_now(load_settings(files.configuration), "VOLUME", requested_by="demo")
+    narrator.console.print()
+    narrator.console.print(table_of_report(archived))
+    narrator.say(f"COMPLETED; its archiveRef is {archived.ref}")
+    narrator.console.print()
 
 
 @contextmanager

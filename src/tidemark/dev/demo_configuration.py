@@ -86,6 +86,7 @@ def _document(bootstrap: str, records: int) -> dict[str, object]:
             "consumer": {"group-id": "tidemark-demo", "auto-offset-reset": "earliest"},
         },
         "connector": {"topics": {STREAM: stream}},
+        "reports": {"sources": {STREAM: {"account": "user_id", "value": "amount", "at": "event_time"}}},
         "checkpoint-root": "checkpoints",
         "state-dir": "state",
     }

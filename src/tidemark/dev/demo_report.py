@@ -16,6 +16,7 @@ from tidemark.config.decoding import Format
 from tidemark.dev.demo_audit import Coordinates, DeadLetter, LandedRow, Verdict
 from tidemark.dev.demo_writer import WriterRun
 from tidemark.dev.samples import SampleEvent
+from tidemark.reports.archive import Archived
 
 _WIDTH_OF_A_PIPE = 120
 
@@ -142,10 +143,19 @@ def table_of_checks(verdict: Verdict) -> Table:
     return table
 
 
+def table_of_report(archived: Archived) -> Table:
+    """The archived rows, as they are."""
+    rows = archived.rows()
+    table = _table(str(archived.summary["request"]["reportType"]), *(rows[0] if rows else ["(no rows)"]))
+    for row in rows:
+        table.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()))
+    return table
+
+
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold")
     for name in columns:
-        numeric = name in ("commits", "rows", "seconds", "records", *Format)
+        numeric = name in ("commits", "rows", "seconds", "records", "accounts", *Format)
         table.add_column(name, justify="right" if numeric else "left")
     return table
 
