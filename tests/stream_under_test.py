@@ -60,7 +60,8 @@ class StreamUnderTest:
     consumer: dict[str, Any] = field(default_factory=dict)
     reports: list[BatchReport] = field(default_factory=list)
 
-    def settings(self, **stream: Any) -> Settings:
+    def document(self, *, breaker: dict[str, Any] | None = None, **stream: Any) -> Mapping[str, Any]:
+        """The configuration, as it would be written in a file."""
         topics = {
             NAME: {
                 "kafka-topic": self.topic,
@@ -72,13 +73,16 @@ class StreamUnderTest:
             }
         }
         consumer = {"group-id": f"group-{self.topic}", **self.consumer}
-        text: Mapping[str, Any] = {
+        return {
             "kafka": {"bootstrap-servers": self.broker.bootstrap, "consumer": consumer},
             "connector": {"topics": topics},
             "checkpoint-root": str(self.folder / "checkpoints"),
             "state-dir": str(self.folder / "state"),
+            "breaker": breaker or {},
         }
-        return parse_settings(json.dumps(text), root=self.folder)
+
+    def settings(self, **options: Any) -> Settings:
+        return parse_settings(json.dumps(self.document(**options)), root=self.folder)
 
     def ingest(self, **stream: Any) -> Ingest:
         return Ingest(

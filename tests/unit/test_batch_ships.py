@@ -20,7 +20,9 @@ from tidemark.pipeline.batch import IngestBatch
 from tidemark.pipeline.batch_plan import BatchPlan
 from tidemark.pipeline.held_ledger import HeldLedger
 from tidemark.pipeline.observers import Observers
+from tidemark.pipeline.patience import Patience
 from tidemark.platform.files import LocalFiles
+from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.classification import Classifier
 from tidemark.resilience.retry import retrier_for
 from tidemark.sink.dead_letter import DeadLetterTopic
@@ -35,6 +37,7 @@ import pickle, sys
 batch = pickle.load(open(sys.argv[1], "rb"))
 assert batch.plan.retry.call(lambda: 7) == 7
 assert batch.plan.retry.sleep(0.0) is False
+assert batch.plan.patience.attempt("table", lambda: 8) == 8
 assert batch.plan.registry.schema(1) == {"type": "string"}
 print(batch.plan.topic.id, dict(batch.ledger.state.marks), batch.failure, type(batch.observers).__name__)
 """
@@ -61,10 +64,13 @@ def handler(folder: Path) -> IngestBatch:
     registry = SchemaRegistry.of(stream.avro)
     assert registry is not None
     registry._known[1] = {"type": "string"}
+    retry = retrier_for(
+        stream.processing, Classifier(), sleep=threading.Event().wait, on_retry=lambda _: None
+    )
+    breakers = Breakers.of(settings, listeners=[lambda _: threading.Lock()])
     plan = BatchPlan(
         stream="s",
         run="run",
-        mode=stream.idempotency.mode,
         topic=Topic("t", "topic-id", (0,)),
         table=TableRef(path=str(folder / "s")),
         checkpoint_id="c",
@@ -72,13 +78,13 @@ def handler(folder: Path) -> IngestBatch:
         start=Marks(),
         admin=admin,
         processing=stream.processing,
-        dead_letters=DeadLetterTopic("t-dlq", 1, "s", "g", 1_000_000, {}),
+        dead_letters=DeadLetterTopic("t-dlq", 1, "s", TableRef(path="/lake/t"), "g", 1_000_000, {}),
         group=GroupOffsets(admin, "g"),
-        retry=retrier_for(
-            stream.processing, Classifier(), sleep=threading.Event().wait, on_retry=lambda _: None
-        ),
+        retry=retry,
+        patience=Patience("s", breakers, retry, observers=Observers([SilentObserver()])),
         decode=decode_plan(stream, base_dir=folder, spark=None),
         registry=registry,
+        idempotency=stream.idempotency,
     )
     return IngestBatch(
         plan,

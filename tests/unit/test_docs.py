@@ -29,8 +29,6 @@ TEST_NAMES = {
     for path in (ROOT / "tests").rglob("*.py")
     for name in re.findall(r"^ *(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
 }
-NOT_YET = {"docs/failures.md": ["tidemark breaker"]}
-"""Commands that a page names before they are there. An entry must go when its command has come."""
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
@@ -92,7 +90,7 @@ def test_a_page_names_only_what_is_there(page: Path) -> None:
     text = page.read_text()
     assert missing_links(page, text) == []
     assert missing_files(text) == []
-    assert wrong_commands(text) == NOT_YET.get(str(page.relative_to(ROOT)), [])
+    assert wrong_commands(text) == []
     assert [t for code in code_in(text) for t in MAKE.findall(code) if t not in TARGETS] == []
     tests = {t for code in code_in(text) for t in TEST.findall(code)}
     assert tests - TEST_NAMES == set()

@@ -34,6 +34,9 @@ def picture(streams: Sequence[StreamStatus], rates: dict[str, float] | None = No
             )
         if stream.problem:
             parts.append(Text(stream.problem, style="yellow"))
+        away = {name: state for name, state in stream.breakers.items() if state != "CLOSED"}
+        if away:
+            parts.append(Text("; ".join(f"breaker {n}: {s}" for n, s in away.items()), style="bold red"))
         if stream.partitions:
             table = Table("partition", "mark", "end offset", "lag")
             for p in stream.partitions:

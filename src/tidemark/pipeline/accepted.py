@@ -1,51 +1,35 @@
-"""Accepted rows into the table, steps 1 to 3 of the batch (DESIGN §2); here a mode says how it writes."""
+"""Accepted rows into the table, steps 1 to 3 of the batch (DESIGN §2); `modes` says how they are written."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F
 
-from tidemark.config.destination import TableRef
 from tidemark.config.stream import Mode
-from tidemark.contract import records
 from tidemark.contract.errors import RestartStream
-from tidemark.contract.own_commit import OwnCommit
-from tidemark.contract.routes import Route
 from tidemark.pipeline.batch_plan import BatchPlan
 from tidemark.pipeline.census import Census, census_of, count_again, letters_carried, observe
 from tidemark.pipeline.fault_points import reach
 from tidemark.pipeline.held_ledger import HeldLedger
-from tidemark.pipeline.novelty import Bounds, Novelty, not_landed
-from tidemark.sink.append import Committed, append
-
-Write = Callable[[DataFrame, TableRef, OwnCommit], Committed]
-"""Makes one own commit of the rows, or raises; see `sink.append.append` for what it guarantees."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """How a mode writes. `adds_all`: every row it is given becomes a row of the table, so that the commit's
-    own count can check the observed one.
-    """
-
-    write: Write
-    adds_all: bool = True
-
-
-WAYS = {Mode.KAFKA_NATIVE: Way(append)}
+from tidemark.pipeline.modes import write
+from tidemark.pipeline.novelty import Bounds, Novelty
+from tidemark.sink.append import Committed
 
 
 @dataclass(frozen=True)
 class Landed:
-    """The own commit of a batch and what its pass over the records counted."""
+    """What a batch came to: its own commit, None where it made none, and the count of its records.
 
-    committed: Committed
+    `failures` counts the dead letters per failure code where they are published already.
+    """
+
     census: Census
-    seconds: float
+    committed: Committed | None = None
+    seconds: float = 0.0
+    failures: Mapping[str, int] | None = None
 
 
 @dataclass
@@ -78,10 +62,14 @@ class AcceptedRows:
         reach("after-append")
         self.ledger.committed(committed)
         seconds = time.monotonic() - began
-        exact = WAYS[plan.mode].adds_all and not self.novelty.undecided
+        adds_all = plan.idempotency.mode is not Mode.MERGE
+        exact = adds_all and not self.novelty.undecided
         if census is None or (exact and census.novel_accepted != committed.rows):
             census = count_again(self.routed)
-        return Landed(committed, census, seconds)
+        if plan.idempotency.merge_keys:
+            # Every version is accepted, though only an entity's newest is a row.
+            committed = replace(committed, rows=census.novel_accepted)
+        return Landed(census, committed, seconds)
 
     def _attempt(self) -> tuple[Committed, Census | None]:
         """Each attempt has its own token, DataFrame and observation: a failed one leaves a partial count."""
@@ -98,9 +86,7 @@ class AcceptedRows:
         observation = Observation()
         carried = letters_carried(plan.processing.rejected_in_memory, tasks)
         watched = observe(self.routed, observation, carried=carried)
-        accepted = watched.where((F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("novel"))
-        rows = not_landed(accepted, plan.table, plan.topic.id, self.novelty).select("row.*")
         reach("before-append")
         own = ledger.next_commit(self.batch_id, self._attempts, self.bounds)
-        committed = WAYS[plan.mode].write(rows, plan.table, own)
+        committed = write(plan, watched, own, self.bounds, self.novelty)
         return committed, census_of(observation)

@@ -10,16 +10,20 @@ from typing import Any
 import structlog
 from pyspark.sql import DataFrame
 
+from tidemark.config.stream import Mode
 from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.errors import DataLoss, NonRetriableError, TidemarkError
+from tidemark.contract.errors import BreakerOpen, DataLoss, NonRetriableError, RetriesExhausted, TidemarkError
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import SilentObserver, StreamObserver
 from tidemark.pipeline.accepted import AcceptedRows, Landed
 from tidemark.pipeline.batch_plan import BatchPlan
-from tidemark.pipeline.census import Census
+from tidemark.pipeline.census import Census, count_again
 from tidemark.pipeline.fault_points import reach
+from tidemark.pipeline.fingerprints import check_clock, counted
 from tidemark.pipeline.held_ledger import HeldLedger
 from tidemark.pipeline.novelty import Bounds, Novelty, novelty_of, with_novelty
+from tidemark.pipeline.outage import all_rejected, may_dead_letter, with_accepted_as_rejected
+from tidemark.pipeline.patience import DEAD_LETTERS, TABLE
 from tidemark.pipeline.rejected import publish_rejected
 from tidemark.pipeline.schema_ids import with_schema_ids
 from tidemark.resilience.facts import facts_of
@@ -47,7 +51,8 @@ class IngestBatch:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         began = time.monotonic()
         try:
-            report = self._land(batch, batch_id)
+            with self.ledger.busy:
+                report = self._land(batch, batch_id)
         except Exception as error:
             self.failure = error
             self._tell_failure(batch_id, error)
@@ -71,25 +76,62 @@ class IngestBatch:
         reach("batch-start")
         bounds = self._bounds(batch_id)
         self._check_topic()
-        self.ledger.refresh(batch.sparkSession)
-        self.ledger.check_joins(bounds)
-        if bounds.end <= self.ledger.state.resume and not self.ledger.state.recovering:
-            return self._known_already(batch, batch_id, bounds)
-
+        if self.plan.idempotency.mode is Mode.FINGERPRINT:
+            check_clock(self.plan.checkpoint, batch_id, self.plan.idempotency)
+            # Its memory is to run once, whatever reads the batch again.
+            batch = batch.localCheckpoint(eager=False)
         self._learn_schema_ids(batch)
-        novelty = novelty_of(bounds, self.ledger.state)
-        routed = with_novelty(batch, novelty)
-        landed = self._append(routed, batch_id, bounds, novelty)
+        routed, landed = self.plan.patience.insist(
+            TABLE,
+            lambda: self._to_table(batch, batch_id, bounds),
+            otherwise=lambda error: self._to_dead_letters(batch, bounds, error),
+        )
         self._check_topic()
-
-        self._check_bad_share(landed.census)
-        report = self._report(batch_id, landed.census, landed)
-        if landed.census.rejected and self.plan.dead_letters is not None:
+        if self.plan.idempotency.mode is Mode.FINGERPRINT:
+            census = counted(batch.sparkSession, landed.census, self.plan, bounds)
+            landed = replace(landed, census=census)
+        report = self._report(batch_id, landed)
+        if landed.failures is None and landed.census.rejected and self.plan.dead_letters is not None:
+            self._check_bad_share(landed.census)
             report = replace(report, failures=self._publish(routed, landed.census))
-        self.ledger.done_up_to(bounds.end)
+        self.ledger.done_up_to(bounds.end, landed=landed.failures is None)
         self._commit_group(bounds.end)
         reach("after-group-commit")
         return replace(report, ends=self._ends())
+
+    def _to_table(self, batch: DataFrame, batch_id: int, bounds: Bounds) -> tuple[DataFrame, Landed]:
+        """Steps 1 to 3. The ledger is read again first: a RESTORE or another writer is noticed there."""
+        plan, ledger = self.plan, self.ledger
+        plan.retry.call(lambda: ledger.refresh(batch.sparkSession), step=f"read the log of {plan.table}")
+        ledger.check_joins(bounds)
+        if bounds.end <= ledger.state.resume and not ledger.state.recovering:
+            # Everything landed and was published before: nothing to write, all of it counted.
+            read = batch.count()
+            return batch, Landed(Census(read, 0, 0, 0, read, 0, []))
+        novelty = novelty_of(bounds, ledger.state)
+        routed = with_novelty(batch, novelty)
+        return routed, self._append(routed, batch_id, bounds, novelty)
+
+    def _to_dead_letters(
+        self, batch: DataFrame, bounds: Bounds, error: RetriesExhausted | BreakerOpen
+    ) -> tuple[DataFrame, Landed] | None:
+        """The table is away: the whole batch to the DLQ topic, if it may and can be written; else None."""
+        plan = self.plan
+        if not may_dead_letter(plan, error):
+            return None
+        self.ledger.check_joins(bounds)
+        routed = with_novelty(batch, novelty_of(bounds, self.ledger.state))
+        census = count_again(routed)
+        self._check_bad_share(census)
+        in_all = all_rejected(census)
+        refused = with_accepted_as_rejected(routed, facts_of(error).summary)
+        try:
+            failures = plan.patience.attempt(DEAD_LETTERS, lambda: self._publish_once(refused, in_all))
+        except (RetriesExhausted, BreakerOpen) as also:
+            log.warning("neither table nor DLQ can be written", stream=plan.stream, error=also.message)
+            return None
+        log.warning("batch dead-lettered, as its table is away", stream=plan.stream, records=in_all.rejected)
+        return routed, Landed(in_all, failures=failures)
 
     def _bounds(self, batch_id: int) -> Bounds:
         checkpoint = self.plan.checkpoint
@@ -99,7 +141,7 @@ class IngestBatch:
 
     def _check_topic(self) -> None:
         topic = self.plan.topic
-        now = self.plan.admin.find(topic.name)
+        now = self.plan.retry.call(lambda: self.plan.admin.find(topic.name), step="look at the topic")
         if now is None or now.id != topic.id:
             raise NonRetriableError(
                 f"topic {topic.name} was {'deleted' if now is None else 'deleted and created again'}"
@@ -129,20 +171,21 @@ class IngestBatch:
             )
 
     def _publish(self, routed: DataFrame, census: Census) -> Mapping[str, int]:
-        letters = self.plan.dead_letters
-        assert letters is not None
+        """Step 4. Its rows are in the table already, so nothing can replace it: it waits for the DLQ."""
         reach("before-publish")
-        failures = self.plan.retry.call(
-            lambda: publish_rejected(routed, census, letters), step="publish dead letters"
-        )
+        failures = self.plan.patience.insist(DEAD_LETTERS, lambda: self._publish_once(routed, census))
         reach("after-publish")
         return failures
 
-    def _known_already(self, batch: DataFrame, batch_id: int, bounds: Bounds) -> BatchReport:
-        """Everything landed and was published before: nothing to write, all of it counted."""
-        read = batch.count()
-        self._commit_group(bounds.end)
-        return self._report(batch_id, Census(read, 0, 0, 0, read, 0, []), None)
+    def _publish_once(self, routed: DataFrame, census: Census) -> Mapping[str, int]:
+        letters = self.plan.dead_letters
+        assert letters is not None
+
+        def publish() -> Mapping[str, int]:
+            reach("publish")
+            return publish_rejected(routed, census, letters)
+
+        return self.plan.retry.call(publish, step="publish dead letters")
 
     def _commit_group(self, end: Marks) -> None:
         if self.plan.group is None:
@@ -160,8 +203,8 @@ class IngestBatch:
             log.warning("end offsets not known", stream=self.plan.stream, error=error.message)
             return None
 
-    def _report(self, batch_id: int, census: Census, landed: Landed | None) -> BatchReport:
-        committed = landed.committed if landed else None
+    def _report(self, batch_id: int, landed: Landed) -> BatchReport:
+        census, committed = landed.census, landed.committed
         accepted = committed.rows if committed else 0
         report = BatchReport(
             stream=self.plan.stream,
@@ -174,7 +217,8 @@ class IngestBatch:
             unknown_fields=census.unknown_fields,
             version=committed.version if committed else None,
             marks=self.ledger.state.marks,
-            commit_seconds=landed.seconds if landed else 0.0,
+            commit_seconds=landed.seconds,
+            failures=landed.failures or {},
             newest=census.newest,
             files_written=committed.files if committed else 0,
             bytes_written=committed.bytes if committed else 0,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidemark.config.destination import TableRef
-from tidemark.config.stream import Mode, Processing
+from tidemark.config.stream import Idempotency, Processing
 from tidemark.contract.marks import Marks
+from tidemark.pipeline.patience import Patience
 from tidemark.resilience.retry import Retrier
 from tidemark.sink.dead_letter import DeadLetterTopic
 from tidemark.source.checkpoint import Checkpoint
@@ -21,7 +22,6 @@ class BatchPlan:
 
     stream: str
     run: str
-    mode: Mode
     topic: Topic
     table: TableRef
     checkpoint_id: str
@@ -32,5 +32,7 @@ class BatchPlan:
     dead_letters: DeadLetterTopic | None
     group: GroupOffsets | None
     retry: Retrier
+    patience: Patience
     decode: DecodePlan | None
     registry: SchemaRegistry | None
+    idempotency: Idempotency = field(default_factory=Idempotency)

@@ -1,7 +1,8 @@
 """Named points in the batch at which tests make the process die or a step fail. Off unless asked for.
 
 `TIDEMARK_FAULTS="after-append=kill@3,before-publish=raise"` kills the process at the third time the
-first point is reached, and raises once at the second.
+first point is reached, and raises once at the second. `read-log=down` fails as a dependency that is away
+does, each time and for as long as it is asked for.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from tidemark.contract.errors import RetriableError
 VARIABLE = "TIDEMARK_FAULTS"
 POINTS = (
     "batch-start",
+    "read-log",
     "before-append",
     "after-append",
     "before-publish",
+    "publish",
     "after-publish",
     "after-group-commit",
 )
@@ -33,13 +36,11 @@ def reach(point: str) -> None:
     asked = os.environ.get(VARIABLE)
     if not asked:
         return
+    _reached[point] += 1
     for order in asked.split(","):
         name, _, what = order.strip().partition("=")
         action, _, at = what.partition("@")
-        if name != point:
-            continue
-        _reached[point] += 1
-        if _reached[point] != int(at or 1):
+        if name != point or (action != "down" and _reached[point] != int(at or 1)):
             continue
         if action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)

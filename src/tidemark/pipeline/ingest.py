@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import structlog
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
 from tidemark.contract import records
-from tidemark.contract.errors import RetriesExhausted, TidemarkError
-from tidemark.contract.failures import Action
+from tidemark.contract.errors import RetriesExhausted, ShutdownRequested, TidemarkError
 from tidemark.contract.observer import StreamObserver
 from tidemark.contract.routes import Route
 from tidemark.pipeline.batch import IngestBatch
 from tidemark.pipeline.batch_plan import BatchPlan
 from tidemark.pipeline.heartbeat import beat_if_due
 from tidemark.pipeline.held_ledger import HeldLedger
+from tidemark.pipeline.modes import before_the_batch, idempotency_of
 from tidemark.pipeline.observers import Observers
+from tidemark.pipeline.patience import TABLE, Patience
+from tidemark.pipeline.restarts import Streak
+from tidemark.pipeline.running_query import watch
 from tidemark.pipeline.schema_ids import WiderPlan
 from tidemark.pipeline.start import Start, Target, start_of
 from tidemark.pipeline.targets import dead_letter_topic, targets_of
+from tidemark.pipeline.upkeep import Upkeep
+from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.classification import classifier_for
-from tidemark.resilience.retry import Attempt, Retrier, retrier_for
+from tidemark.resilience.retry import Attempt, retrier_for
 from tidemark.source.groups import GroupOffsets
 from tidemark.source.reader import read_stream
 from tidemark.source.topics import KafkaAdmin
 from tidemark.transform import SchemaRegistry, transform
 
 log = structlog.get_logger(__name__)
-
-_MOST_RESTARTS = 10
-_STOP_TIMEOUT_S = 60.0
-_PAUSE_BEFORE_RESTART_S = 1.0
-_HEARTBEAT_LOOK_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,12 @@ class Ingest:
     sleep: Callable[[float], bool] | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _stopping: threading.Event = field(default_factory=threading.Event)
+    _breakers: Breakers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._breakers = Breakers.of(
+            self.settings, listeners=[lambda c: self._told.breaker_changed(c.name, c.old, c.new, c.reason)]
+        )
 
     def run(self) -> list[StreamOutcome]:
         names = list(self.streams) or list(self.settings.streams)
@@ -90,26 +94,29 @@ class Ingest:
         self._stopping.set()
 
     def _supervise(self, target: Target) -> StreamOutcome:
-        """Start the query, and again from the ledger where a batch found that it has to."""
-        restarts = 0
+        """Start the query, and again from the ledger where that is what its failure needs."""
+        streak = Streak(self.available_now, classifier_for(target.stream.failures))
         while True:
             try:
-                self._run_query(target)
+                self._run_query(target, streak)
                 return self._ended(target, None)
             except WiderPlan as error:
                 target = replace(target, decode=error.decode)
             except Exception as error:
-                restarts += 1
-                if (
-                    not self._starts_again(target, error)
-                    or restarts > _MOST_RESTARTS
-                    or self._stopping.is_set()
-                ):
+                if isinstance(error, ShutdownRequested) and self._stopping.is_set():
+                    return self._ended(target, None)
+                delay = None if self._stopping.is_set() else streak.delay_after(error)
+                if delay is None:
                     log.error("stream stopped", stream=target.name, error=_in_words(error))
                     cause = error.__cause__ if isinstance(error, RetriesExhausted) else None
                     return self._ended(target, cause if isinstance(cause, TidemarkError) else error)
-                log.warning("starting again from the ledger", stream=target.name, why=_in_words(error))
-                (self.sleep or self._stopping.wait)(_PAUSE_BEFORE_RESTART_S)
+                log.warning(
+                    "starting again from the ledger", stream=target.name, seconds=delay, why=_in_words(error)
+                )
+                self._pause(delay)
+
+    def _pause(self, seconds: float) -> bool:
+        return (self.sleep or self._stopping.wait)(seconds)
 
     def _ended(self, target: Target, error: BaseException | None) -> StreamOutcome:
         self._told.stream_ended(target.name, error)
@@ -119,21 +126,17 @@ class Ingest:
     def _told(self) -> Observers:
         return Observers(self.observers)
 
-    def _starts_again(self, target: Target, error: Exception) -> bool:
-        if isinstance(error, RetriesExhausted):
-            return False
-        verdict = classifier_for(target.stream.failures).classify(error)
-        return verdict.action is Action.RESTART_QUERY
-
-    def _run_query(self, target: Target) -> None:
+    def _run_query(self, target: Target, streak: Streak) -> None:
         admin = KafkaAdmin(self.settings.kafka)
         retry = retrier_for(
             target.stream.processing,
             classifier_for(target.stream.failures),
-            sleep=self.sleep or self._stopping.wait,
+            sleep=self._pause,
             on_retry=lambda attempt: self._retrying(target, attempt),
         )
-        start = retry.call(lambda: start_of(self.spark, admin, target), step="start")
+        patience = Patience(target.name, self._breakers, retry, self.available_now, self._told)
+        patience.wait_for(TABLE)
+        start = retry.call(lambda: start_of(self.spark, admin, target, now=self.now()), step="start")
         log.info(
             "stream starts",
             stream=target.name,
@@ -155,10 +158,12 @@ class Ingest:
         if start.lost:
             self._told.offsets_lost(target.name, records=start.lost)
         beat_if_due(self.spark, target, start.topic, now=self.now())
-        plan = self._plan(target, start, admin, retry)
-        handler = IngestBatch(plan, HeldLedger(plan, start.state), self._told)
-        query = self._start_query(target, start, handler)
-        self._await(query, handler, lambda: beat_if_due(self.spark, target, start.topic, now=self.now()))
+        plan = retry.call(lambda: self._plan(target, start, admin, patience), step="start")
+        ledger = HeldLedger(plan, start.state)
+        streak.ledger = ledger
+        handler = IngestBatch(plan, ledger, self._told)
+        upkeep = Upkeep(self.spark, target, ledger, self.now)
+        watch(self._start_query(target, start, handler), handler, self._stopping, upkeep)
 
     def _retrying(self, target: Target, attempt: Attempt) -> None:
         self._told.retrying(
@@ -169,12 +174,11 @@ class Ingest:
             category=attempt.verdict.category,
         )
 
-    def _plan(self, target: Target, start: Start, admin: KafkaAdmin, retry: Retrier) -> BatchPlan:
+    def _plan(self, target: Target, start: Start, admin: KafkaAdmin, patience: Patience) -> BatchPlan:
         group = self.settings.kafka.consumer.group_id
         return BatchPlan(
             stream=target.name,
             run=self.run_id,
-            mode=target.stream.idempotency.mode,
             topic=start.topic,
             table=target.table,
             checkpoint_id=start.checkpoint_id,
@@ -184,9 +188,11 @@ class Ingest:
             processing=target.stream.processing,
             dead_letters=dead_letter_topic(self.settings, target, start.topic, admin),
             group=GroupOffsets(admin, group if target.decode is not None else f"{group}-landing"),
-            retry=retry,
+            retry=patience.retry,
+            patience=patience,
             decode=target.decode,
             registry=SchemaRegistry.of(target.stream.avro),
+            idempotency=idempotency_of(target),
         )
 
     def _start_query(self, target: Target, start: Start, handler: IngestBatch) -> StreamingQuery:
@@ -210,7 +216,8 @@ class Ingest:
                 F.lit(0).alias(records.UNKNOWN_FIELDS),
             )
         writer = (
-            classified.writeStream.queryName(f"{target.name} {self.run_id[:8]}")
+            before_the_batch(self.spark, classified, target)
+            .writeStream.queryName(f"{target.name} {self.run_id[:8]}")
             .option("checkpointLocation", start.checkpoint.path)
             .foreachBatch(handler)
         )
@@ -219,35 +226,6 @@ class Ingest:
         return writer.trigger(
             processingTime=f"{max(0, round(processing.poll_interval * 1000))} milliseconds"
         ).start()
-
-    def _await(self, query: StreamingQuery, handler: IngestBatch, heartbeat: Callable[[], object]) -> None:
-        """Wait for the query's end. Raises what ended it: the handler's own error where there is one."""
-        try:
-            looked_at = time.monotonic()
-            while not query.awaitTermination(1):
-                if time.monotonic() - looked_at > _HEARTBEAT_LOOK_S:
-                    looked_at = time.monotonic()
-                    heartbeat()
-                if self._stopping.is_set():
-                    self._stop_gently(query)
-                    return
-        except PySparkException as error:
-            if self._stopping.is_set():
-                return
-            # Errors of a batch reach here as text; the handler still has the error itself.
-            if handler.failure is not None:
-                raise handler.failure from error
-            raise
-
-    def _stop_gently(self, query: StreamingQuery) -> None:
-        """Let the running batch end, within a bound; an abandoned one runs again at the next start."""
-        deadline = time.monotonic() + _STOP_TIMEOUT_S
-        while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"]:
-            if time.monotonic() > deadline:
-                log.warning("batch abandoned; it runs again at the next start", query=query.name)
-                break
-            time.sleep(0.05)
-        query.stop()
 
 
 def _in_words(error: BaseException) -> str:

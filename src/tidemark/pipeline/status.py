@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -11,6 +11,8 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.marks import Marks
 from tidemark.platform.session import on_databricks
+from tidemark.resilience.breaker_state import remembered_in
+from tidemark.resilience.breakers import FOLDER
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import in_generation, read_state
 from tidemark.sink.table_log import DeltaLog
@@ -29,7 +31,9 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class StreamStatus:
-    """One table of a stream. `problem` says why the rest is missing, or why the stream would not start."""
+    """One table of a stream. `problem` says why the rest is missing, or why the stream would not start.
+    `breakers`: destination -> state of those that were used on this machine.
+    """
 
     stream: str
     topic: str
@@ -42,6 +46,7 @@ class StreamStatus:
     seq: int = 0
     restored: bool = False
     counts: dict[str, int] = field(default_factory=dict)
+    breakers: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
 
     @property
@@ -56,13 +61,20 @@ def status_of(spark: SparkSession, settings: Settings, name: str) -> list[Stream
     """The stream's tables, decoded first. A broker or table that cannot be read becomes `problem`."""
     stream = settings.stream(name)
     found = []
+    breakers = list(remembered_in(settings.state_dir / FOLDER))
     for kind, table in settings.tables(name, scheme="s3" if on_databricks() else "s3a").items():
         label = name if kind == "decoded" else f"{name}.{kind}"
         try:
-            found.append(_status(spark, settings, label, stream.kafka_topic, table))
+            status = _status(spark, settings, label, stream.kafka_topic, table)
         except TidemarkError as error:
-            found.append(StreamStatus(label, stream.kafka_topic, str(table), problem=error.message))
+            status = StreamStatus(label, stream.kafka_topic, str(table), problem=error.message)
+        states = {b.name.removeprefix(f"{label}/"): b.state.value for b in breakers if _of(b.name, label)}
+        found.append(replace(status, breakers=states))
     return found
+
+
+def _of(breaker: str, label: str) -> bool:
+    return breaker.rpartition("/")[0] == label
 
 
 def _status(spark: SparkSession, settings: Settings, label: str, topic_name: str, table: Any) -> StreamStatus:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tidemark.config.sections import BreakerSettings
 from tidemark.config.settings import Settings
@@ -31,6 +32,16 @@ class Breakers:
         self._classifier, self._listeners = classifier, tuple(listeners)
         self._lock = threading.Lock()
         self._breakers: dict[str, Breaker] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Elsewhere their state comes from their files, and nobody listens there.
+        return {"folder": self._folder, "settings": self._settings, "classifier": self._classifier}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._folder, self._settings = state["folder"], state["settings"]
+        self._classifier, self._listeners = state["classifier"], ()
+        self._lock = threading.Lock()
+        self._breakers = {}
 
     @classmethod
     def of(cls, settings: Settings, *, listeners: Sequence[Listener] = ()) -> Breakers:

@@ -1,0 +1,100 @@
+"""A destination that is away is tried again at its breaker's pace: the batch is kept, nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import structlog
+
+from tidemark.contract.errors import BreakerOpen, RetriesExhausted, ShutdownRequested
+from tidemark.contract.failures import Action
+from tidemark.contract.observer import SilentObserver, StreamObserver
+from tidemark.resilience.breaker import Breaker
+from tidemark.resilience.breakers import Breakers
+from tidemark.resilience.facts import facts_of
+from tidemark.resilience.retry import Retrier
+
+log = structlog.get_logger(__name__)
+Result = TypeVar("Result")
+
+TABLE = "table"
+DEAD_LETTERS = "dead-letters"
+_SHORTEST_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Patience:
+    """The destinations of one stream: `{stream}/table`, `{stream}/dead-letters`.
+
+    `bounded` for a run that is to end (`--available-now`): it waits for a breaker's next probe, and ends with
+    the failure if that fails; the next run goes on from the marks.
+    """
+
+    stream: str
+    breakers: Breakers
+    retry: Retrier
+    bounded: bool = False
+    observers: StreamObserver = field(default_factory=SilentObserver)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "observers": SilentObserver()}
+
+    def breaker(self, destination: str) -> Breaker:
+        return self.breakers.get(f"{self.stream}/{destination}", classifier=self.retry.classifier)
+
+    def attempt(self, destination: str, operation: Callable[[], Result]) -> Result:
+        """One operation, counted by the breaker. Raises BreakerOpen where it is not even tried."""
+        return self.breaker(destination).call(operation)
+
+    def insist(
+        self,
+        destination: str,
+        operation: Callable[[], Result],
+        *,
+        otherwise: Callable[[RetriesExhausted | BreakerOpen], Result | None] = lambda _: None,
+    ) -> Result:
+        """What `operation` returns, once it does; or `otherwise`, asked each time the destination is away.
+
+        Raises ShutdownRequested when a pause is interrupted, and unchanged whatever is not an outage.
+        """
+        while True:
+            try:
+                return self.attempt(destination, operation)
+            except (RetriesExhausted, BreakerOpen) as error:
+                outage = error
+            # Outside the handler: a failure in here must not be taken for a consequence of the outage.
+            if not self.is_outage(outage):
+                raise outage
+            instead = otherwise(outage)
+            if instead is not None:
+                return instead
+            if self.bounded and not isinstance(outage, BreakerOpen):
+                raise outage
+            self.pause(destination, outage)
+
+    def wait_for(self, destination: str) -> None:
+        """Wait while the breaker leaves it alone. Raises ShutdownRequested if the process is to end."""
+        breaker = self.breaker(destination)
+        wait = breaker.seconds_until_probe
+        if wait:
+            self.pause(destination, BreakerOpen(f"{breaker.name} is left alone", retry_after=wait))
+
+    def is_outage(self, error: RetriesExhausted | BreakerOpen) -> bool:
+        return self.retry.classifier.classify(error).action is not Action.STOP
+
+    def pause(self, destination: str, error: BaseException) -> None:
+        """Wait until the next probe is let through. Raises ShutdownRequested if the process is to end."""
+        delay = max(self.breaker(destination).seconds_until_probe, _SHORTEST_PAUSE_S)
+        summary = facts_of(error).summary
+        log.warning(
+            "paused; the batch is kept",
+            stream=self.stream,
+            destination=destination,
+            seconds=round(delay, 1),
+            error=summary,
+        )
+        self.observers.paused(self.stream, destination=destination, delay=delay, error=summary)
+        if self.retry.sleep(delay):
+            raise ShutdownRequested(f"{self.stream} waited for its {destination}, but is to end") from error

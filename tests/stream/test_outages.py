@@ -1,0 +1,192 @@
+"""What becomes of batches while the table, the dead letter queue or both are away."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.stream_under_test import BAD, NAME, Reports, StreamUnderTest, good
+
+from tidemark.contract.errors import RetriableError
+from tidemark.contract.observer import SilentObserver
+from tidemark.pipeline import fault_points
+from tidemark.pipeline.ingest import Ingest, StreamOutcome
+from tidemark.resilience.breaker_state import State, remembered_in
+
+Make = Callable[..., StreamUnderTest]
+
+TABLE_AWAY = "read-log=down,before-append=down"
+EVERYTHING_AWAY = f"{TABLE_AWAY},publish=down"
+QUICK = {"max-retries": 1, "batch-size": 1, "flush-interval": 1, "poll-interval": 0.1}
+BREAKER = {"failure-threshold": 1, "open-seconds": 0.5, "success-threshold": 2}
+UNAVAILABLE = "DEPENDENCY_UNAVAILABLE"
+
+
+@pytest.fixture(autouse=True)
+def no_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(fault_points.VARIABLE, raising=False)
+    fault_points.forget()
+
+
+@dataclass
+class Watcher(SilentObserver):
+    """Remembers pauses and changes of breakers."""
+
+    pauses: list[str] = field(default_factory=list)
+    changes: list[tuple[str, str]] = field(default_factory=list)
+
+    def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
+        self.pauses.append(destination)
+
+    def breaker_changed(self, name: str, old: str, new: str, reason: str) -> None:
+        self.changes.append((name, new))
+
+
+@dataclass
+class Running:
+    """A stream that runs on, with its observers."""
+
+    ingest: Ingest
+    watcher: Watcher
+    reports: Reports
+    outcomes: list[StreamOutcome]
+
+    def stop(self) -> float:
+        """Tell it to stop; how long it took to end."""
+        began = time.monotonic()
+        self.ingest.stop()
+        until(lambda: bool(self.outcomes))
+        return time.monotonic() - began
+
+
+def until(there: Callable[[], Any], seconds: float = 90.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
+
+
+@contextmanager
+def running(events: StreamUnderTest, **processing: Any) -> Iterator[Running]:
+    """The real application, running on; a breaker that opens at once and probes every half second."""
+    settings = events.settings(breaker=BREAKER, processing={**QUICK, **processing})
+    watcher, reports = Watcher(), Reports([])
+    one = Running(Ingest(events.spark, settings, observers=[watcher, reports]), watcher, reports, [])
+    thread = threading.Thread(target=lambda: one.outcomes.extend(one.ingest.run()))
+    thread.start()
+    try:
+        yield one
+    finally:
+        one.ingest.stop()
+        thread.join(90)
+    assert not thread.is_alive()
+
+
+def breaker_states(events: StreamUnderTest) -> dict[str, State]:
+    return {found.name: found.state for found in remembered_in(events.settings().state_dir / "breakers")}
+
+
+def test_batches_become_replayable_dead_letters_and_the_stream_goes_on_when_the_table_is_away(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = stream(partitions=2)
+    events.produce(good(0), good(1))
+    with running(events) as one:
+        until(lambda: events.ids() == [0, 1] if one.reports.kept else False)
+        marks = events.state().marks
+        monkeypatch.setenv(fault_points.VARIABLE, TABLE_AWAY)
+        for produced in ([good(2), good(3), BAD], [good(4)]):
+            seen = len(one.reports.kept)
+            events.produce(*produced)
+            until(lambda seen=seen: len(one.reports.kept) > seen)  # type: ignore[misc]
+        assert events.state().marks == marks
+        outage = [r for r in one.reports.kept if r.failures.get(UNAVAILABLE)]
+        assert sum(r.failures[UNAVAILABLE] for r in outage) == 3
+        assert all(r.accepted == 0 and r.version is None for r in outage)
+        assert breaker_states(events)[f"{NAME}/table"] is not State.CLOSED
+        monkeypatch.delenv(fault_points.VARIABLE)
+        # Nothing is produced: an idle stream tries the table by itself, and records what it jumped.
+        until(lambda: (f"{NAME}/table", "CLOSED") in one.watcher.changes)
+        jumped = [c for c in events.own_commits() if c.jumped]
+        assert sum(to - at for c in jumped for at, to in c.jumped.values()) == 4
+        assert events.state().marks == events.state().done
+        events.produce(good(5))
+        until(lambda: 5 in events.ids())
+    assert events.ids() == [0, 1, 5]
+    letters = events.dead_letters()
+    assert sorted(x["category"] for x in letters if x["category"] == UNAVAILABLE) == [UNAVAILABLE] * 3
+    assert {x["value"] for x in letters} == {good(2), good(3), good(4), BAD}
+    assert {x["retriable"] for x in letters if x["category"] == UNAVAILABLE} == {"true"}
+    assert len(events.accounted()) == 7
+    events.land()
+    assert events.ids() == [0, 1, 5]
+
+
+def test_dead_lettered_records_land_when_the_process_ends_before_the_table_is_back(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = stream()
+    events.options["processing"] = {"max-retries": 1}
+    events.produce(good(0))
+    events.land()
+    monkeypatch.setenv(fault_points.VARIABLE, TABLE_AWAY)
+    events.produce(good(1), BAD)
+    events.land()
+    assert [r.failures for r in events.reports] == [{UNAVAILABLE: 1, "TYPE_MISMATCH": 1}]
+    monkeypatch.delenv(fault_points.VARIABLE)
+    events.produce(good(2))
+    events.land()
+    assert events.ids() == [0, 1, 2]
+    assert {(x["offset"], x["category"]) for x in events.dead_letters()} == {
+        ("1", UNAVAILABLE),
+        ("2", "TYPE_MISMATCH"),
+    }
+    assert len(events.accounted()) == 4
+
+
+@pytest.mark.parametrize(("faults", "policy"), [(EVERYTHING_AWAY, "dead-letter"), (TABLE_AWAY, "pause")])
+def test_the_batch_is_kept_and_lands_when_nothing_can_be_written_or_the_stream_is_to_pause(
+    stream: Make, monkeypatch: pytest.MonkeyPatch, faults: str, policy: str
+) -> None:
+    events = stream()
+    events.produce(good(0))
+    events.land()
+    monkeypatch.setenv(fault_points.VARIABLE, faults)
+    events.produce(good(1), BAD)
+    with running(events, **{"on-exhausted": policy}) as one:
+        until(lambda: len(one.watcher.pauses) > 2)
+        assert set(one.watcher.pauses) == {"table"}
+        assert events.dead_letters() == []
+        monkeypatch.delenv(fault_points.VARIABLE)
+        until(lambda: one.reports.kept)
+        assert [(r.accepted, r.rejected) for r in one.reports.kept] == [(1, 1)]
+        # Its rows are in the table: it waits for the DLQ, and ends promptly when it is told to.
+        monkeypatch.setenv(fault_points.VARIABLE, "publish=down")
+        events.produce(good(2), BAD)
+        until(lambda: "dead-letters" in one.watcher.pauses)
+        assert one.stop() < 15
+        assert [o.error for o in one.outcomes] == [None]
+    monkeypatch.delenv(fault_points.VARIABLE)
+    assert events.ids() == [0, 1, 2]
+    events.land(breaker=BREAKER)
+    assert events.ids() == [0, 1, 2]
+    assert [x["offset"] for x in events.dead_letters()] == ["2", "4"]
+
+
+def test_a_bounded_run_ends_with_the_failure_and_the_next_one_lands_all_when_nothing_can_be_written(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = stream()
+    events.options["processing"] = {"max-retries": 1}
+    events.produce(good(0), BAD)
+    monkeypatch.setenv(fault_points.VARIABLE, EVERYTHING_AWAY)
+    assert isinstance(events.run().error, RetriableError)
+    monkeypatch.delenv(fault_points.VARIABLE)
+    events.land()
+    assert events.ids() == [0]
+    assert len(events.accounted()) == 2

@@ -1,0 +1,68 @@
+"""When a stream starts again after a failure, and where a checkpoint counts as lying on the table's store."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemark.config.destination import TableRef
+from tidemark.contract.errors import (
+    Fenced,
+    NonRetriableError,
+    RestartStream,
+    RetriableError,
+    RetriesExhausted,
+)
+from tidemark.contract.failures import Action, Scope, Verdict
+from tidemark.pipeline.outage import on_one_store
+from tidemark.pipeline.restarts import MOST_IN_A_ROW, Streak
+from tidemark.resilience.classification import Classifier
+
+AWAY = RetriesExhausted("away", verdict=Verdict("UNAVAILABLE", Action.RETRY, Scope.DEPENDENCY))
+AWAY_THEN_STOP = RetriesExhausted(
+    "away", verdict=Verdict("MISSING_TOPIC", Action.RETRY, Scope.DEPENDENCY, then=Action.STOP)
+)
+
+
+@pytest.mark.parametrize("error", [AWAY, RetriableError("broker"), ConnectionResetError("reset")])
+def test_an_outage_is_waited_for_without_end_unless_the_run_is_to_end(error: Exception) -> None:
+    running = Streak(bounded=False, classifier=Classifier())
+    delays = [running.delay_after(error) for _ in range(3 * MOST_IN_A_ROW)]
+    assert all(delay is not None and 0 < delay <= 30 for delay in delays)
+    assert Streak(bounded=True, classifier=Classifier()).delay_after(error) is None
+
+
+@pytest.mark.parametrize("error", [Fenced("other"), NonRetriableError("wrong"), AWAY_THEN_STOP])
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_stream_stops_at_once_when_a_person_must_act(error: Exception, bounded: bool) -> None:
+    assert Streak(bounded, Classifier()).delay_after(error) is None
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("error", [RestartStream("marks moved"), ZeroDivisionError("unknown")])
+def test_a_stream_stops_when_it_restarts_for_the_same_reason_again_and_again(
+    error: Exception, bounded: bool
+) -> None:
+    streak = Streak(bounded, Classifier())
+    delays = [streak.delay_after(error) for _ in range(MOST_IN_A_ROW + 1)]
+    assert delays[-1] is None
+    if isinstance(error, RestartStream):
+        assert set(delays[:-1]) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("table", "checkpoint", "same"),
+    [
+        ("s3a://lake/orders", "s3a://lake/checkpoints", True),
+        ("s3a://lake/orders", "s3://lake/checkpoints", True),
+        ("s3a://lake/orders", "s3a://other/checkpoints", False),
+        ("s3a://lake/orders", "/var/checkpoints", False),
+        ("/data/orders", "/data/checkpoints", False),
+        ("file:///data/orders", "file:///data/checkpoints", False),
+        (None, "s3a://lake/checkpoints", False),
+    ],
+)
+def test_the_checkpoint_is_on_the_tables_store_when_both_are_in_one_bucket(
+    table: str | None, checkpoint: str, same: bool
+) -> None:
+    ref = TableRef(path=table) if table else TableRef(name="main.bronze.orders")
+    assert on_one_store(ref, checkpoint) is same
