@@ -10,9 +10,12 @@ from pyspark.sql import functions as F
 
 from tidemark.contract import records
 from tidemark.contract.routes import Route
-from tidemark.pipeline.census import Census
+from tidemark.pipeline.census import LARGEST_CARRIED_BYTES, Census
 from tidemark.sink.dead_letter import REJECTED_COLUMNS, DeadLetterTopic
+from tidemark.sink.oversized import keep_oversized
 
+_SURELY_FITS = 8 * LARGEST_CARRIED_BYTES
+"""A topic that takes this much takes every record that is carried along, in an envelope too."""
 REJECTED_SCHEMA = f"{records.ENVELOPE_DDL}, {records.FAILURE} {records.FAILURE_DDL}"
 
 
@@ -20,14 +23,24 @@ def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic
     """Publish, and return how many there are per failure code when every one is acknowledged.
 
     Where the pass over the batch did not carry them all along, they are read a second time, and they alone.
+    The bytes of one that is too large for the topic are in the DLQ table before its pointer is published.
     """
     if census.letters is not None:
         rows = [tuple(row[c] for c in REJECTED_COLUMNS) for row in census.letters]
-        letters.publish(routed.sparkSession.createDataFrame(rows, REJECTED_SCHEMA))
+        carried = routed.sparkSession.createDataFrame(rows, REJECTED_SCHEMA)
+        if letters.max_bytes < _SURELY_FITS:
+            keep_oversized(carried, letters)
+        letters.publish(carried)
         return Counter(row[records.FAILURE]["code"] for row in census.letters)
     is_rejected = (F.col(records.ROUTE) == Route.REJECTED.value) & F.col("novel")
     # Kept for the count: an observation does not answer on Spark's way of writing to Kafka.
     rejected = routed.where(is_rejected).select(*REJECTED_COLUMNS).localCheckpoint(eager=False)
+    counted = (
+        rejected.groupBy(F.col(f"{records.FAILURE}.code").alias("code"))
+        .agg(F.count(F.lit(1)).alias("letters"), F.max(letters.too_large()).alias("oversized"))
+        .collect()
+    )
+    if any(row["oversized"] for row in counted):
+        keep_oversized(rejected, letters)
     letters.publish(rejected)
-    counted = rejected.groupBy(F.col(f"{records.FAILURE}.code").alias("code")).count().collect()
-    return {row["code"]: row["count"] for row in counted}
+    return {row["code"]: row["letters"] for row in counted}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from tidemark.config.settings import Settings
-from tidemark.config.stream import Mode, Stream
+from tidemark.config.stream import Stream
 from tidemark.contract import records
-from tidemark.contract.errors import ConfigError, NonRetriableError
+from tidemark.contract.errors import ConfigError
 from tidemark.pipeline.start import Target
 from tidemark.platform.session import on_databricks
 from tidemark.sink.dead_letter import HEADER_BUDGET, DeadLetterTopic
@@ -16,17 +17,19 @@ from tidemark.source.clients import spark_options
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.transform import decode_plan
 
+log = structlog.get_logger(__name__)
+
 _MAX_MESSAGE = "max.message.bytes"
 
 
 def targets_of(spark: SparkSession, settings: Settings, name: str, *, run: str) -> list[Target]:
     """The stream's tables, checked and resolved. Raises ConfigError with all faults found."""
     stream = settings.stream(name)
-    _refuse_unbuilt(name, stream)
     refs = settings.tables(name, scheme="s3" if on_databricks() else "s3a")
     targets = []
     if stream.destination is not None:
         plan = decode_plan(stream, base_dir=settings.config_dir, spark=spark)
+        _check_merge_columns(name, stream, plan.table_schema)
         targets.append(
             Target(
                 name,
@@ -55,8 +58,8 @@ def dead_letter_topic(
 ) -> DeadLetterTopic | None:
     """The target's DLQ topic, created with the source's partition count if absent; None for landing only.
 
-    Raises NonRetriableError if an existing one takes only smaller records than the source: a dead letter
-    could not be published then.
+    An existing one may take only smaller records than the source: what does not fit goes to the DLQ table,
+    and a pointer to the topic.
     """
     if target.decode is None:
         return None
@@ -71,36 +74,33 @@ def dead_letter_topic(
         found = admin.create(name, partitions=len(topic.partitions), configs=configs)
     accepts = int(admin.config(name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, largest))
     if accepts < largest + HEADER_BUDGET:
-        raise NonRetriableError(
-            f"DLQ topic {name} takes records of {accepts} bytes, but {topic.name} has up to {largest},"
-            f" and error headers need {HEADER_BUDGET} more",
-            f"set max.message.bytes of {name} to {largest + HEADER_BUDGET} at least",
+        log.warning(
+            "dead letters may not fit the DLQ topic; the bytes of those go to the DLQ table alone",
+            topic=name,
+            accepts=accepts,
+            wanted=largest + HEADER_BUDGET,
         )
     return DeadLetterTopic(
         name=name,
         partitions=len(found.partitions),
         stream=target.name,
+        table=target.table,
         group=settings.kafka.consumer.group_id,
         max_bytes=accepts,
         client_options=spark_options(settings.kafka),
         timeout_ms=round(options.publish_timeout * 1000),
+        format=options.format,
     )
 
 
-def _refuse_unbuilt(name: str, stream: Stream) -> None:
-    """A key whose meaning is not built yet must not be taken for another one."""
-    unbuilt = [
-        f"{key}: {value}"
-        for key, value, is_there in (
-            ("idempotency.mode", stream.idempotency.mode.value, stream.idempotency.mode is Mode.KAFKA_NATIVE),
-            ("dead-letter.format", stream.dead_letter.format, stream.dead_letter.format == "headers"),
-        )
-        if not is_there
-    ]
-    if unbuilt:
+def _check_merge_columns(name: str, stream: Stream, schema: T.StructType) -> None:
+    options = stream.idempotency
+    wanted = {"merge-keys": options.merge_keys, "order-by": (options.order_by,) if options.order_by else ()}
+    unknown = [f"{key}: {c}" for key, columns in wanted.items() for c in columns if c not in schema.names]
+    if unknown:
         raise ConfigError(
-            f"stream {name}: this version cannot do {', '.join(unbuilt)}",
-            "use idempotency.mode: kafka-native and dead-letter.format: headers",
+            f"stream {name}: {', '.join(unknown)} is no column of the table",
+            f"columns: {', '.join(schema.names)}",
         )
 
 

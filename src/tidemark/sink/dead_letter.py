@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.config.destination import TableRef
 from tidemark.contract import records
+from tidemark.contract.dead_letters import BASE64_PREFIX, ENVELOPE_VERSION, ERRORS_PREFIX
 from tidemark.contract.failure_codes import FailureCode
 
-HEADER_PREFIX = "__dlq.errors."
 HEADER_BUDGET = 16 * 1024
 _MESSAGE_LIMIT = 2000
+_OTHER_HEADERS = 2048
+"""Bytes that a record takes besides key, value, its own headers and the message, at most."""
 
 REJECTED_COLUMNS = (*records.ENVELOPE_COLUMNS, records.FAILURE)
 """What a dead letter is made of: the envelope and the failure."""
@@ -22,16 +25,20 @@ REJECTED_COLUMNS = (*records.ENVELOPE_COLUMNS, records.FAILURE)
 @dataclass(frozen=True)
 class DeadLetterTopic:
     """Where dead letters go. `partitions` is the topic's own count: a source partition beyond it is
-    taken modulo. Records larger than `max_bytes` are published without value, with a pointer instead.
+    taken modulo. `table` is the landed one. Records larger than `max_bytes` are published without value, and
+    with its size in a header; their bytes belong in the DLQ table (`oversized`). In the format `envelope`
+    the value is the version 1.0 envelope of `reliability-guarantees.md`; the headers are the same.
     """
 
     name: str
     partitions: int
     stream: str
+    table: TableRef
     group: str
     max_bytes: int
     client_options: Mapping[str, str]
     timeout_ms: int = 30_000
+    format: str = "headers"
 
     def publish(self, rejected: DataFrame) -> None:
         """Publish and return when every acknowledgement is there. At least once: the DLQ table, keyed by
@@ -43,7 +50,7 @@ class DeadLetterTopic:
             F.lit(self.name).alias("topic"),
             (F.col(records.PARTITION) % self.partitions).alias("partition"),
             F.col(records.KEY).alias("key"),
-            F.when(~self._too_large(), F.col(records.PAYLOAD)).alias("value"),
+            F.when(~self.too_large(), self._value()).alias("value"),
             self._headers().alias("headers"),
         )
         (
@@ -59,11 +66,24 @@ class DeadLetterTopic:
             .save()
         )
 
-    def _too_large(self) -> Column:
-        size = F.coalesce(F.octet_length(F.col(records.PAYLOAD)), F.lit(0)) + F.coalesce(
-            F.octet_length(F.col(records.KEY)), F.lit(0)
+    def too_large(self) -> Column:
+        """Whether a record with its headers may not fit the topic."""
+        headers = F.aggregate(
+            F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
+            F.lit(0),
+            lambda size, h: (
+                size + F.octet_length(h["name"]) + F.coalesce(F.octet_length(h["value"]), F.lit(0))
+            ),
         )
-        return size + HEADER_BUDGET > self.max_bytes
+        message = F.substring(F.col(records.FAILURE)["message"], 1, _MESSAGE_LIMIT)
+        sizes = [
+            F.coalesce(F.octet_length(part), F.lit(0))
+            for part in (self._value(), F.col(records.KEY), message)
+        ]
+        return sizes[0] + sizes[1] + sizes[2] + headers + _OTHER_HEADERS > self.max_bytes
+
+    def _value(self) -> Column:
+        return F.col(records.PAYLOAD) if self.format == "headers" else F.encode(_envelope(), "UTF-8")
 
     def _headers(self) -> Column:
         failure = F.col(records.FAILURE)
@@ -83,20 +103,51 @@ class DeadLetterTopic:
             "format": failure["format"],
             "retriable": (failure["code"] == FailureCode.DEPENDENCY_UNAVAILABLE.value).cast("string"),
             "envelope.version": F.lit("1.0"),
-            "value.omitted": F.when(self._too_large(), F.octet_length(F.col(records.PAYLOAD)).cast("string")),
+            "value.omitted": F.when(self.too_large(), F.octet_length(F.col(records.PAYLOAD)).cast("string")),
         }
         added = [
             F.when(
                 value.isNotNull(),
-                F.struct(F.lit(HEADER_PREFIX + name).alias("key"), F.encode(value, "UTF-8").alias("value")),
+                F.struct(F.lit(ERRORS_PREFIX + name).alias("key"), F.encode(value, "UTF-8").alias("value")),
             )
             for name, value in ours.items()
         ]
         kept = F.transform(
             F.filter(
                 F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
-                lambda h: ~h["name"].startswith(HEADER_PREFIX),
+                lambda h: ~h["name"].startswith(ERRORS_PREFIX),
             ),
             lambda h: F.struct(h["name"].alias("key"), h["value"].alias("value")),
         )
         return F.concat(kept, F.array_compact(F.array(*added)))
+
+
+def _envelope() -> Column:
+    """The twelve fields, in the order of the source document. There is no stack trace to give."""
+    failure = F.col(records.FAILURE)
+    moment = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
+    nothing = F.lit(None).cast("string")
+    fields = {
+        "original_topic": F.col(records.TOPIC),
+        "original_partition": F.col(records.PARTITION).cast("string"),
+        "original_offset": F.col(records.OFFSET),
+        "original_key": _as_text(F.col(records.KEY)),
+        "original_value": _as_text(F.col(records.PAYLOAD)),
+        "original_timestamp": F.date_format(F.col(records.TIMESTAMP), moment),
+        "error_reason": failure["code"],
+        "error_message": F.substring(failure["message"], 1, _MESSAGE_LIMIT),
+        "error_class": F.when(
+            failure["code"] == FailureCode.DEPENDENCY_UNAVAILABLE.value, F.lit("RetriableException")
+        ).otherwise(F.lit("NonRetriableException")),
+        "error_stack_trace": nothing,
+        "dlq_timestamp": F.date_format(F.current_timestamp(), moment),
+        "dlq_version": F.lit(ENVELOPE_VERSION),
+    }
+    named = F.struct(*[value.alias(name) for name, value in fields.items()])
+    return F.to_json(named, {"ignoreNullFields": "false"})
+
+
+def _as_text(payload: Column) -> Column:
+    text = payload.cast("string")
+    plain = F.is_valid_utf8(text) & ~text.startswith(BASE64_PREFIX)
+    return F.when(plain, text).otherwise(F.concat(F.lit(BASE64_PREFIX), F.base64(payload)))

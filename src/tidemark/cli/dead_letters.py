@@ -1,0 +1,281 @@
+"""`tidemark dead-letters`: see, understand, mend, replay and put aside what was rejected."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tidemark.cli.letter_options import (
+    Codes,
+    LetterFile,
+    Letters,
+    Limit,
+    Note,
+    Since,
+    Statuses,
+    Stream,
+    Until,
+    Who,
+    choice_of,
+    edit_of,
+    letters_in,
+    mark,
+    open_letters,
+)
+from tidemark.cli.letter_picture import picture
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, print_json
+from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.errors import UsageError
+
+app = typer.Typer(help="Dead letters: list, show, mend, replay, park, discard, export and import.")
+
+
+@app.command()
+def stream(
+    *,
+    stream: Stream,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Keep what is there, and end.")
+    ] = False,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+) -> None:
+    """Keep the DLQ table up with the DLQ topic, until Ctrl-C."""
+    from tidemark.pipeline.dead_letters import start_letters
+
+    settings, spark, chosen, table = open_letters(config, target, stream)
+    query = start_letters(spark, settings, chosen, available_now=available_now)
+    if query is None:
+        Console(stderr=True).print(
+            f"no topic {chosen.stream.dlq_topic} yet: nothing was rejected", highlight=False
+        )
+        return
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    Console(stderr=True).print(f"{table.facts} is up to date", highlight=False)
+
+
+@app.command("list")
+def list_(
+    *,
+    stream: Stream,
+    code: Codes = None,
+    status: Statuses = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    summary: Annotated[bool, typer.Option("--summary", help="Count by code and status instead.")] = False,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+    as_json: AsJson = False,
+) -> None:
+    """Letters without their payloads, the oldest first."""
+    from tidemark.pipeline.letter_files import counted
+
+    _, spark, _, table = open_letters(config, target, stream)
+    if summary:
+        rows = [row.asDict() for row in counted(letters_in(spark, table))]
+    else:
+        choice = choice_of(code, status or list(LetterStatus), since, until, None, None, limit)
+        shown = (
+            "letter_id",
+            "failure_code",
+            "failure_stage",
+            "failure_message",
+            "failed_at",
+            "status",
+            "attempts",
+        )
+        rows = [row.asDict() for row in choice.of(letters_in(spark, table)).select(*shown).collect()]
+    if as_json:
+        print_json(rows)
+        return
+    columns = list(rows[0]) if rows else []
+    pretty = Table(*columns, title=str(table.facts))
+    for row in rows:
+        pretty.add_row(*[_cell(value) for value in row.values()])
+    Console(highlight=False).print(pretty if rows else f"no such letter in {table.facts}")
+
+
+@app.command()
+def show(
+    letter: Annotated[str, typer.Argument(help="Its id, or topic:partition:offset.")],
+    *,
+    stream: Stream,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+    as_json: AsJson = False,
+) -> None:
+    """One letter: its bytes as text or hex, the failure in words, and how to replay it."""
+    from tidemark.pipeline.letter_files import as_line
+
+    _, spark, _, table = open_letters(config, target, stream)
+    choice = choice_of(None, list(LetterStatus), None, None, [letter], None, 1)
+    row = choice.of(letters_in(spark, table)).first()
+    if row is None:
+        raise UsageError(f"there is no letter {letter} in {table.facts}", "tidemark dead-letters list")
+    if as_json:
+        print_json(as_line(row))
+    else:
+        Console(highlight=False).print(picture(row, stream))
+
+
+@app.command()
+def replay(
+    *,
+    stream: Stream,
+    code: Codes = None,
+    status: Statuses = None,
+    since: Since = None,
+    until: Until = None,
+    letter: Letters = None,
+    letters: LetterFile = None,
+    limit: Limit = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen, change nothing.")
+    ] = False,
+    edit: Annotated[
+        str | None, typer.Option("--edit", help="SQL expression for the value, over `payload` (its text).")
+    ] = None,
+    patch: Annotated[
+        Path | None, typer.Option("--patch", help="File of a JSON merge patch for the value.")
+    ] = None,
+    republish: Annotated[
+        bool, typer.Option("--republish", help="To the source topic, not to the table.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    by: Who,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+    as_json: AsJson = False,
+) -> None:
+    """Through the pipeline again, with today's schema and rules; what is right lands under its coordinates.
+
+    Exit code 1 when a letter failed again.
+    """
+    from tidemark.pipeline.replay import replay as replay_letters
+    from tidemark.pipeline.republish import republish as publish_again
+    from tidemark.source.topics import KafkaAdmin
+
+    choice = choice_of(code, status, since, until, letter, letters, limit)
+    mended = edit_of(edit, patch)
+    settings, spark, chosen, table = open_letters(config, target, stream)
+    console = Console(stderr=True, highlight=False)
+    letters_in(spark, table)
+    if republish:
+        topic = chosen.stream.kafka_topic
+        console.print(f"every consumer group of {topic} will read these records again, not Tidemark alone")
+        if not (yes or dry_run):
+            typer.confirm(f"Publish to {topic}?", abort=True, err=True)
+        count = publish_again(spark, settings, chosen, choice, edit=mended, dry_run=dry_run, by=by)
+        print_json({"stream": stream, "published": count, "dry_run": dry_run})
+        return
+    with console.status("replaying") as shown:
+        done = replay_letters(
+            spark,
+            KafkaAdmin(settings.kafka),
+            chosen,
+            choice,
+            edit=mended,
+            dry_run=dry_run,
+            by=by,
+            progress=lambda step: shown.update(f"replaying: {step}"),
+        )
+    if as_json:
+        print_json(done.as_dict())
+    else:
+        would = "would be " if dry_run else ""
+        Console(highlight=False).print(
+            f"{done.chosen} chosen: {done.resolved} {would}resolved ({done.already} had landed before),"
+            f" {done.rejected} {would}rejected again {done.codes or ''}, {done.parked} {would}parked,"
+            f" {done.waiting} not completed by the stream yet, {done.omitted} without their bytes"
+        )
+    if done.rejected or done.parked:
+        raise typer.Exit(1)
+
+
+@app.command()
+def park(
+    letter: Annotated[list[str], typer.Argument(help="Ids, or topic:partition:offset.")],
+    *,
+    stream: Stream,
+    note: Note = "",
+    by: Who,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+) -> None:
+    """Put letters aside: they are replayed only when they are named."""
+    mark(letter, LetterStatus.PARKED, stream, note, by, config, target)
+
+
+@app.command()
+def discard(
+    letter: Annotated[list[str], typer.Argument(help="Ids, or topic:partition:offset.")],
+    *,
+    stream: Stream,
+    note: Note = "",
+    by: Who,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+) -> None:
+    """Decide that letters are not wanted. Their bytes stay in the DLQ table."""
+    mark(letter, LetterStatus.DISCARDED, stream, note, by, config, target)
+
+
+@app.command()
+def export(
+    *,
+    stream: Stream,
+    code: Codes = None,
+    status: Statuses = None,
+    since: Since = None,
+    until: Until = None,
+    letter: Letters = None,
+    limit: Limit = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write; standard output if none.")
+    ] = None,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+) -> None:
+    """Letters as JSON lines: a fixture that `tidemark decode` reads."""
+    from tidemark.pipeline.letter_files import export as write
+
+    _, spark, _, table = open_letters(config, target, stream)
+    chosen = choice_of(code, status, since, until, letter, None, limit).of(letters_in(spark, table))
+    if out is None:
+        write(chosen, sys.stdout)
+        return
+    with out.open("w", encoding="utf-8") as file:
+        count = write(chosen, file)
+    Console(stderr=True).print(f"{count} letters in {out}", highlight=False)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="A file that export wrote.", exists=True, dir_okay=False)],
+    *,
+    stream: Stream,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+) -> None:
+    """Letters of a file into the DLQ table; those that are there stay as they are."""
+    from tidemark.pipeline.letter_files import import_letters
+
+    _, spark, _, table = open_letters(config, target, stream)
+    count = import_letters(spark, table, file)
+    Console(stderr=True).print(f"{count} letters read from {file}", highlight=False)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return "" if value is None else str(value)

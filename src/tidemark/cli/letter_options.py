@@ -1,0 +1,119 @@
+"""What the commands about dead letters share: their options, and how these become a choice of letters."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from tidemark.cli.options import open_settings
+from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidemark.config.settings import Settings
+    from tidemark.pipeline.replay_choice import Choice, Edit
+    from tidemark.pipeline.start import Target as StreamTarget
+    from tidemark.sink.dead_letter_table import LetterTable
+
+Stream = Annotated[str, typer.Option("--stream", "-s", help="The stream whose dead letters are meant.")]
+Codes = Annotated[list[str] | None, typer.Option("--code", help="Only this failure code. Repeatable.")]
+Statuses = Annotated[
+    list[LetterStatus] | None, typer.Option("--status", help="Only this status. Repeatable; by default new.")
+]
+Since = Annotated[datetime | None, typer.Option("--since", help="Failed at this time (UTC) or later.")]
+Until = Annotated[datetime | None, typer.Option("--until", help="Failed before this time (UTC).")]
+Letters = Annotated[
+    list[str] | None, typer.Option("--letter", "-l", help="This letter: its id, or topic:partition:offset.")
+]
+LetterFile = Annotated[Path | None, typer.Option("--letters", help="A file of letters, one a line.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="So many at most.")]
+Note = Annotated[str, typer.Option("--note", help="Why, for those who look later.")]
+Who = Annotated[
+    str, typer.Option("--by", envvar="TIDEMARK_USER", help="Who does it.", default_factory=getpass.getuser)
+]
+
+
+def open_letters(
+    config: Path, target: str | None, stream: str
+) -> tuple[Settings, SparkSession, StreamTarget, LetterTable]:
+    from tidemark.pipeline.dead_letters import letter_target
+    from tidemark.platform.open_session import session_for
+    from tidemark.sink.dead_letter_table import LetterTable
+
+    settings = open_settings(config, target)
+    settings.stream(stream)
+    spark = session_for(settings)
+    chosen = letter_target(spark, settings, stream, run=uuid.uuid4().hex)
+    return settings, spark, chosen, LetterTable(chosen.table)
+
+
+def letters_in(spark: SparkSession, table: LetterTable) -> DataFrame:
+    if not table.exists(spark):
+        raise UsageError(
+            f"there is no table {table.facts} yet", "tidemark dead-letters stream --available-now"
+        )
+    return table.letters(spark)
+
+
+def choice_of(
+    codes: list[str] | None,
+    statuses: list[LetterStatus] | None,
+    since: datetime | None,
+    until: datetime | None,
+    letters: list[str] | None,
+    file: Path | None,
+    limit: int | None,
+) -> Choice:
+    from tidemark.pipeline.replay_choice import Choice, read_letters
+
+    named = tuple(letters or ()) + (read_letters(file) if file is not None else ())
+    if file is not None and not named:
+        raise UsageError(f"{file} names no letter")
+    moments = [m.replace(tzinfo=UTC) if m is not None and m.tzinfo is None else m for m in (since, until)]
+    return Choice(tuple(codes or ()), moments[0], moments[1], named, tuple(statuses or ()), limit)
+
+
+def edit_of(expression: str | None, patch: Path | None) -> Edit | None:
+    from tidemark.pipeline.replay_choice import Edit
+
+    if expression is not None and patch is not None:
+        raise UsageError("--edit and --patch both mend the value: give one of them")
+    if patch is None:
+        return Edit(expression=expression) if expression is not None else None
+    try:
+        return Edit(patch=json.loads(patch.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{patch} is no JSON merge patch: {error}") from error
+
+
+def mark(
+    letters: list[str],
+    status: LetterStatus,
+    stream: str,
+    note: str,
+    by: str,
+    config: Path,
+    target: str | None,
+) -> None:
+    """Append this status for the named letters. Raises UsageError if there is none of them."""
+    from pyspark.sql import functions as F
+
+    from tidemark.sink.dead_letter_table import event
+
+    _, spark, _, table = open_letters(config, target, stream)
+    chosen = choice_of(None, list(LetterStatus), None, None, letters, None, None).of(letters_in(spark, table))
+    events = event(chosen, status, by=by, note=F.lit(note or None)).localCheckpoint()
+    count = events.count()
+    if not count:
+        raise UsageError(f"no such letter in {table.facts}", "tidemark dead-letters list")
+    table.note(events)
+    Console(stderr=True).print(f"{count} {status.value}", highlight=False)

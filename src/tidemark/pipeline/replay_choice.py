@@ -1,0 +1,148 @@
+"""Which dead letters are meant, and how their values are mended before they are replayed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from tidemark.contract import records
+from tidemark.contract.dead_letters import LETTER_ID, OPEN, LetterStatus
+from tidemark.contract.errors import UsageError
+from tidemark.transform.expressions import unstable
+
+MOST_PATCHED = 1000
+PAYLOAD_TEXT = "payload"
+_COORDINATES = re.compile(r"^(?P<topic>.+):(?P<partition>\d+):(?P<offset>\d+)$")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Letters that fulfil every criterion that is set; by default those that are new."""
+
+    codes: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    letters: tuple[str, ...] = ()
+    statuses: tuple[LetterStatus, ...] = ()
+    limit: int | None = None
+
+    def of(self, letters: DataFrame) -> DataFrame:
+        """In and out: `LetterTable.letters`. In order of failure, the oldest first, under a limit."""
+        conditions: list[Column] = []
+        if self.codes:
+            conditions.append(F.col("failure_code").isin(*self.codes))
+        if self.since is not None:
+            conditions.append(F.col("failed_at") >= F.lit(self.since))
+        if self.until is not None:
+            conditions.append(F.col("failed_at") < F.lit(self.until))
+        if self.letters:
+            conditions.append(_named(letters, self.letters))
+        named = OPEN if self.letters else (LetterStatus.NEW,)
+        conditions.append(F.col("status").isin(*[s.value for s in self.statuses or named]))
+        chosen = letters
+        for condition in conditions:
+            chosen = chosen.where(condition)
+        if self.limit is not None:
+            chosen = chosen.orderBy("failed_at", LETTER_ID).limit(self.limit)
+        return chosen
+
+
+@dataclass(frozen=True)
+class Edit:
+    """How values are mended: a SQL expression, or a JSON merge patch (RFC 7386) for each. One of the two."""
+
+    expression: str | None = None
+    patch: Any | None = None
+
+    def __str__(self) -> str:
+        return self.expression if self.expression is not None else json.dumps(self.patch, ensure_ascii=False)
+
+    def of(self, letters: DataFrame) -> DataFrame:
+        """The letters with mended values. The expression may use `payload` (the value as text), and every
+        column of a letter.
+
+        Raises UsageError for an expression that is none, or not deterministic, and for a patch over more
+        than 1,000 letters or over a value that is no JSON: which one is said.
+        """
+        if self.expression is not None:
+            return self._evaluated(letters, self.expression)
+        return self._patched(letters)
+
+    def _evaluated(self, letters: DataFrame, expression: str) -> DataFrame:
+        names = frozenset([*(name.lower() for name in letters.columns), PAYLOAD_TEXT])
+        faults = unstable(expression, names)
+        if faults:
+            raise UsageError(f"--edit {expression}: {'; '.join(faults)}")
+        text = letters.withColumn(PAYLOAD_TEXT, F.col(records.PAYLOAD).cast("string"))
+        try:
+            mended = text.withColumn(records.PAYLOAD, F.expr(expression).cast("string").cast("binary"))
+            mended.schema  # noqa: B018  # analysed here, so that a wrong expression is told before anything runs
+        except Exception as error:
+            raise UsageError(
+                f"--edit {expression}: {str(error).splitlines()[0]}",
+                "a SQL expression over `payload`, such as replace(payload, 'usr', 'user')",
+            ) from error
+        return mended.drop(PAYLOAD_TEXT)
+
+    def _patched(self, letters: DataFrame) -> DataFrame:
+        rows = letters.select(LETTER_ID, records.PAYLOAD).limit(MOST_PATCHED + 1).collect()
+        if len(rows) > MOST_PATCHED:
+            raise UsageError(
+                f"a patch file is for {MOST_PATCHED} letters at most",
+                "choose fewer, or use a SQL expression with --edit",
+            )
+        values = [(row[LETTER_ID], json.dumps(_merged(_json(row), self.patch)).encode()) for row in rows]
+        mended = letters.sparkSession.createDataFrame(values, f"{LETTER_ID} STRING, _mended BINARY")
+        return letters.join(mended, LETTER_ID).withColumn(records.PAYLOAD, F.col("_mended")).drop("_mended")
+
+
+def read_letters(file: Path) -> tuple[str, ...]:
+    """Letters named in a file, one a line: an id, or `topic:partition:offset`. Raises UsageError."""
+    names = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        name = line.strip()
+        if name and not name.startswith("#"):
+            if not _COORDINATES.match(name):
+                raise UsageError(f"{file}, line {number}: `{name}` is not topic:partition:offset")
+            names.append(name)
+    return tuple(names)
+
+
+def _named(letters: DataFrame, names: Sequence[str]) -> Column:
+    wrong = [name for name in names if not _COORDINATES.match(name)]
+    if wrong:
+        raise UsageError(
+            f"`{wrong[0]}` is not topic:partition:offset", "tidemark dead-letters list shows the ids"
+        )
+    by_topic = F.concat_ws(":", records.TOPIC, records.PARTITION, records.OFFSET)
+    return F.col(LETTER_ID).isin(*names) | by_topic.isin(*names)
+
+
+def _json(row: Row) -> Any:
+    try:
+        return json.loads(bytes(row[records.PAYLOAD] or b""))
+    except ValueError as error:
+        raise UsageError(
+            f"letter {row[LETTER_ID]} is no JSON, so it cannot be patched: {error}",
+            "mend it with a SQL expression: --edit",
+        ) from error
+
+
+def _merged(value: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(value) if isinstance(value, dict) else {}
+    for name, change in patch.items():
+        if change is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merged(merged.get(name), change)
+    return merged

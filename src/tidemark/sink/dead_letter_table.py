@@ -1,0 +1,168 @@
+"""The DLQ table, and the status table beside it: each letter stands once, what became of it is appended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.config.destination import TableRef
+from tidemark.config.stream import Destination
+from tidemark.contract import records
+from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID, STATUS_DDL, LetterStatus
+from tidemark.sink import table as tables
+from tidemark.sink.ledger import RESTORE
+from tidemark.sink.table_log import DeltaLog
+
+_HISTORY_SEARCHED = 2000
+
+
+@dataclass(frozen=True)
+class LetterTable:
+    """The dead letters of one landed table. Picklable."""
+
+    landed: TableRef
+
+    @property
+    def facts(self) -> TableRef:
+        return self.landed.dlq
+
+    @property
+    def statuses(self) -> TableRef:
+        return self.landed.beside("_dlq_status")
+
+    def create(self, spark: SparkSession) -> None:
+        """Create both if absent. Raises SchemaConflict where something else is there."""
+        for table, ddl, skipped_by in (
+            (self.facts, LETTER_DDL, f"{records.PARTITION},{records.OFFSET},failed_at"),
+            (self.statuses, STATUS_DDL, f"{records.PARTITION},{records.OFFSET},at"),
+        ):
+            schema = schema_of(ddl)
+            facts = tables.describe(spark, table)
+            if facts is None:
+                statistics = {"delta.dataSkippingStatsColumns": skipped_by}
+                facts = tables.create(spark, table, schema, Destination(properties=statistics))
+            tables.check_schema(spark, table, facts, schema, evolve=True)
+
+    def exists(self, spark: SparkSession) -> bool:
+        return tables.describe(spark, self.facts) is not None
+
+    def merge(self, letters: DataFrame) -> None:
+        """Add the letters that are not there yet; those that are stay as they are.
+
+        In: `LETTER_DDL`, read twice. Reads only the files whose offsets they overlap. Raises what Delta
+        raises; a conflict with another writer may be tried again.
+        """
+        once = letters.dropDuplicates([LETTER_ID])
+        bounds = once.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
+        if bounds is None or bounds["low"] is None:
+            return
+        table = _delta(letters.sparkSession, self.facts)
+        (
+            table.alias("t")
+            .merge(
+                once.alias("s"),
+                f"t.{LETTER_ID} = s.{LETTER_ID} AND t.{records.OFFSET} = s.{records.OFFSET}"
+                f" AND t.{records.OFFSET} BETWEEN {int(bounds['low'])} AND {int(bounds['high'])}",
+            )
+            .whenNotMatchedInsertAll()
+            .execute()
+        )
+
+    def note(self, events: DataFrame) -> None:
+        """Append what became of letters. In: `STATUS_DDL`."""
+        ordered = events.select(*schema_of(STATUS_DDL).names)
+        writer = ordered.write.format("delta").mode("append")
+        if self.statuses.path is not None:
+            writer.save(self.statuses.path)
+        else:
+            writer.saveAsTable(self.statuses.sql)
+
+    def letters(self, spark: SparkSession) -> DataFrame:
+        """Every letter with its status: `LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
+        `status_note`, `edit`, `table_version`.
+        """
+        newest = (
+            spark.table(self.statuses.sql)
+            .groupBy(LETTER_ID)
+            .agg(
+                F.max_by(
+                    F.struct("status", "attempts", "at", "by", "note", "edit", "table_version"), "at"
+                ).alias("e")
+            )
+        )
+        joined = spark.table(self.facts.sql).join(newest, LETTER_ID, "left")
+        return joined.select(
+            *schema_of(LETTER_DDL).names,
+            F.coalesce("e.status", F.lit(LetterStatus.NEW.value)).alias("status"),
+            F.coalesce("e.attempts", F.lit(0)).alias("attempts"),
+            F.col("e.at").alias("status_at"),
+            F.col("e.by").alias("status_by"),
+            F.col("e.note").alias("status_note"),
+            F.col("e.edit").alias("edit"),
+            F.col("e.table_version").alias("table_version"),
+        )
+
+    def reopen_undone(self, spark: SparkSession, *, by: str) -> int:
+        """Letters whose row a RESTORE of the landed table took away are new again; returns how many."""
+        reopened = 0
+        for restored_at, back_to in self._restores(spark):
+            undone = self.letters(spark).where(
+                (F.col("status") == LetterStatus.RESOLVED.value)
+                & (F.col("table_version") > back_to)
+                & (F.col("table_version") < restored_at)
+            )
+            note = f"the table was restored to version {back_to}, before its row was there"
+            events = event(undone, LetterStatus.NEW, by=by, note=F.lit(note)).localCheckpoint()
+            count = events.count()
+            if count:
+                self.note(events)
+            reopened += count
+        return reopened
+
+    def _restores(self, spark: SparkSession) -> Sequence[tuple[int, int]]:
+        entries = DeltaLog(spark, self.landed)(_HISTORY_SEARCHED).entries
+        return [
+            (entry.version, int(entry.parameters["version"]))
+            for entry in reversed(entries)
+            if entry.operation == RESTORE and (entry.parameters.get("version") or "").isdigit()
+        ]
+
+
+def event(
+    letters: DataFrame, status: LetterStatus, *, by: str, note: Column, attempts: Column | None = None
+) -> DataFrame:
+    """Events of one status for letters of `LetterTable.letters`, stamped with the time of the append."""
+    columns = letters.columns
+    return letters.select(
+        LETTER_ID,
+        records.PARTITION,
+        records.OFFSET,
+        F.lit(status.value).alias("status"),
+        (F.col("attempts") if attempts is None else attempts).cast("int").alias("attempts"),
+        F.current_timestamp().alias("at"),
+        F.lit(by).alias("by"),
+        note.alias("note"),
+        (F.col("edit") if "edit" in columns else F.lit(None)).cast("string").alias("edit"),
+        (F.col("table_version") if "table_version" in columns else F.lit(None))
+        .cast("bigint")
+        .alias("table_version"),
+    )
+
+
+def _delta(spark: SparkSession, table: TableRef) -> DeltaTable:
+    return (
+        DeltaTable.forPath(spark, table.path)
+        if table.path is not None
+        else DeltaTable.forName(spark, table.sql)
+    )
+
+
+def schema_of(ddl: str) -> T.StructType:
+    parsed = T.StructType.fromDDL(ddl)
+    assert isinstance(parsed, T.StructType)
+    return parsed

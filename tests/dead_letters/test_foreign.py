@@ -1,0 +1,148 @@
+"""Dead letters that do not fit, that other programs wrote, and those of a writer that was killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.dead_letters.conftest import Letters
+from tests.stream_under_test import BAD, StreamUnderTest, good
+from typer.testing import CliRunner
+
+from tidemark.cli.dead_letters import app
+from tidemark.dev.producers import SampleRecord, create_topic, produce
+from tidemark.pipeline import fault_points
+from tidemark.pipeline.replay_choice import Edit
+
+MakeStream = Callable[..., StreamUnderTest]
+MakeLetters = Callable[[StreamUnderTest], Letters]
+MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
+
+
+def test_all_bytes_are_in_the_table_and_a_pointer_on_the_topic_when_a_letter_does_not_fit(
+    stream: MakeStream, letters: MakeLetters
+) -> None:
+    flow = stream()
+    create_topic(flow.broker.bootstrap, f"{flow.topic}-dlq", 1, max_message_bytes="10000")
+    large = b'{"id": "' + b"x" * 9940 + b'"}'
+    flow.produce(SampleRecord(large, key=b"k1", headers=[("h", b"v" * 200)]), BAD, good(3))
+    flow.land()
+    pointer, small = flow.dead_letters()
+    assert (pointer["value"], pointer["key"], pointer["value.omitted"]) == (None, b"k1", "9950")
+    assert small["value"] == BAD
+
+    kept = letters(flow)
+    kept.keep()
+    first, second = kept.rows()
+    assert bytes(first.message_payload) == large
+    assert [(h.name, bytes(h.value)) for h in first.message_headers] == [("h", b"v" * 200)]
+    assert (first.failure_code, first.status) == ("TYPE_MISMATCH", "new")
+    assert bytes(second.message_payload) == BAD
+    assert kept.replay(edit=Edit(expression="'{\"id\": 4}'")).resolved == 2
+    assert flow.ids() == [3, 4, 4]
+
+
+def test_letters_of_other_programs_are_kept_with_their_coordinates(
+    stream: MakeStream, letters: MakeLetters
+) -> None:
+    flow = stream()
+    flow.produce(good(1))
+    flow.land()
+    spring = [
+        ("kafka_dlt-original-topic", b"orders"),
+        ("kafka_dlt-original-partition", (3).to_bytes(4, "big")),
+        ("kafka_dlt-original-offset", (70000).to_bytes(8, "big")),
+        ("kafka_dlt-exception-fqcn", b"org.example.Wrong"),
+        ("kafka_dlt-exception-message", b"no such thing"),
+        ("mine", b"kept"),
+    ]
+    connect = [
+        ("__connect.errors.topic", b"orders"),
+        ("__connect.errors.partition", b"4"),
+        ("__connect.errors.offset", b"5"),
+        ("__connect.errors.exception.class.name", b"org.example.Broken"),
+        ("__connect.errors.exception.message", b"broken"),
+    ]
+    produce(
+        flow.broker.bootstrap,
+        f"{flow.topic}-dlq",
+        [
+            SampleRecord(b"a", headers=spring),
+            SampleRecord(b"b", headers=connect),
+            SampleRecord(b"c", key=b"k"),
+        ],
+    )
+
+    kept = letters(flow)
+    kept.keep()
+
+    unknown, from_spring, from_connect = kept.rows()
+    assert (from_spring.letter_id, from_spring.written_as) == ("orders:3:70000", "spring")
+    assert (from_spring.failure_class, from_spring.failure_message) == ("org.example.Wrong", "no such thing")
+    assert [(h.name, bytes(h.value)) for h in from_spring.message_headers] == [("mine", b"kept")]
+    assert (from_connect.letter_id, from_connect.written_as) == ("orders:4:5", "connect")
+    assert (from_connect.failure_class, from_connect.failure_message) == ("org.example.Broken", "broken")
+    assert (unknown.stream_topic, bytes(unknown.message_payload)) == (f"{flow.topic}-dlq", b"c")
+    assert {row.failure_code for row in kept.rows()} == {"UNKNOWN"}
+
+
+@pytest.mark.parametrize("point", ["replay-decided", "replay-landed", "replay-noted"])
+def test_a_replay_lands_a_record_once_when_it_is_ended_at_any_step_and_run_again(
+    stream: MakeStream, letters: MakeLetters, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    flow = stream()
+    flow.produce(BAD, good(1))
+    flow.land()
+    kept = letters(flow)
+    kept.keep()
+    monkeypatch.setenv(fault_points.VARIABLE, f"{point}=fail@1")
+    with pytest.raises(fault_points.InjectedFault):
+        kept.replay(edit=MENDED)
+    monkeypatch.delenv(fault_points.VARIABLE)
+
+    kept.replay(edit=MENDED)
+
+    assert flow.ids() == [1, 7]
+    assert kept.statuses() == [(0, "resolved")]
+
+
+def test_a_person_sees_mends_and_replays_a_letter_by_the_command(
+    stream: MakeStream, letters: MakeLetters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = stream()
+    flow.produce(BAD, good(1), b"{\x81}")
+    flow.land()
+    config = tmp_path / "tidemark.json"
+    config.write_text(json.dumps(flow.document()), encoding="utf-8")
+    runner = CliRunner()
+
+    def run(*arguments: str, code: int = 0) -> str:
+        ran = runner.invoke(app, [*arguments, "--stream", "events", "--config", str(config)])
+        assert ran.exit_code == code, (ran.output, ran.exception)
+        return ran.stdout
+
+    run("stream", "--available-now")
+    listed = json.loads(run("list", "--json"))
+    assert [row["failure_code"] for row in listed] == ["TYPE_MISMATCH", "INVALID_UTF8"]
+    first, second = (row["letter_id"] for row in listed)
+    shown = run("show", first)
+    assert BAD.decode() in shown
+    assert "tidemark dead-letters replay --stream events" in shown
+    assert "7b 81 7d" in run("show", second)
+    exported = tmp_path / "letters.jsonl"
+    run("export", "--letter", first, "--out", str(exported))
+    assert json.loads(exported.read_text())["stream_offset"] == 0
+    assert run("replay", "--letter", first, "--dry-run", code=1)
+    dry = run("replay", "--letter", first, "--edit", MENDED.expression or "", "--dry-run")
+    assert "1 would be resolved" in dry
+    run("replay", "--letter", first, "--edit", MENDED.expression or "", "--by", "ann")
+    run("discard", second, "--note", "noise", "--by", "ann")
+    kept = letters(flow)
+    assert kept.statuses() == [(0, "resolved"), (2, "discarded")]
+    assert {row.status_by for row in kept.rows()} == {"ann"}
+    assert kept.rows()[1].status_note == "noise"
+    assert flow.ids() == [1, 7]
+    run("import", str(exported))
+    assert kept.statuses() == [(0, "resolved"), (2, "discarded")]
