@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
-from tidemark.config.stream import Destination, Stream
+from tidemark.config.stream import Destination, Mode, Stream
 from tidemark.contract.errors import DataLoss, LedgerError, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.pipeline.fingerprints import memory_problem
 from tidemark.platform.files import files_at
 from tidemark.sink import table as tables
 from tidemark.sink.append import append_nothing, state_after
@@ -55,13 +57,18 @@ class Target:
     run: str
     decode: DecodePlan | None = None
 
+    @property
+    def remembers(self) -> bool:
+        """Whether its checkpoint holds fingerprints. A raw landing table holds copies too."""
+        return self.decode is not None and self.stream.idempotency.mode is Mode.FINGERPRINT
+
     def checkpoint(self, identifier: str) -> Checkpoint:
         path = f"{self.checkpoint_root.rstrip('/')}/{self.name}/{identifier}"
         return Checkpoint(files_at(path), path, self.stream.kafka_topic)
 
 
-def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target) -> Start:
-    """Decide where to start, opening the table's ledger where needed.
+def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: datetime) -> Start:
+    """Decide where to start, opening the table's ledger where needed. `now` has a zone.
 
     Raises LedgerError for a table that is not this stream's, SchemaConflict, DataLoss where Kafka no
     longer has what was not read, NonRetriableError without a topic. Nothing is half-made then.
@@ -84,7 +91,7 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target) -> Start:
             f"one stream per table; if the stream was renamed: tidemark adopt --stream {target.name}",
         )
     state = _reopen_if_needed(spark, target, topic, state)
-    usable = _usable_checkpoint(target, state)
+    usable = _usable_checkpoint(target, state, now)
     if usable is not None:
         state = state.done_at_least(usable.position.end)
     checked = _within_kafka(spark, admin, target, topic, state)
@@ -240,7 +247,7 @@ class _Usable:
     initial: Marks
 
 
-def _usable_checkpoint(target: Target, state: LedgerState) -> _Usable | None:
+def _usable_checkpoint(target: Target, state: LedgerState, now: datetime) -> _Usable | None:
     """The checkpoint that the newest own commit names, if Spark can start from it and it joins the marks.
 
     Another mode's is never taken: a switch starts afresh, and so does the way back.
@@ -251,12 +258,17 @@ def _usable_checkpoint(target: Target, state: LedgerState) -> _Usable | None:
         return None
     checkpoint = target.checkpoint(named)
     position, initial = checkpoint.position(), checkpoint.initial()
-    if position is not None and initial is not None and position.end <= state.marks:
+    forgets = None
+    if target.remembers:
+        now_ms = round(now.timestamp() * 1000)
+        forgets = memory_problem(checkpoint, target.stream.idempotency, now_ms=now_ms)
+    joins = position is not None and initial is not None and position.end <= state.marks
+    if position is not None and initial is not None and joins and forgets is None:
         return _Usable(named, checkpoint, position, initial)
     log.warning(
         "checkpoint cannot be used; resuming from the table's marks",
         stream=target.name,
         checkpoint=checkpoint.path,
-        why="missing or damaged" if position is None or initial is None else "ahead of the marks",
+        why=forgets or ("ahead of the marks" if position and initial else "missing or damaged"),
     )
     return None

@@ -19,6 +19,14 @@ class Position:
 
 
 @dataclass(frozen=True)
+class BatchClock:
+    """When a batch was planned, and up to when its query forgets: milliseconds of Unix time."""
+
+    planned_ms: int
+    watermark_ms: int
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """A query's checkpoint folder. Read only: Spark alone writes there."""
 
@@ -35,6 +43,19 @@ class Checkpoint:
         if text is None:
             raise LedgerError(f"checkpoint {self.path} has no offsets of batch {batch_id}")
         return _last_json_line(text, self.topic, f"{self.path}/offsets/{batch_id}")
+
+    def clock(self, batch_id: int | None = None) -> BatchClock | None:
+        """The clock of a batch, by default of the newest one planned. None where it cannot be read."""
+        if batch_id is None:
+            batch_id = max(self._numbers("offsets"), default=None)
+            if batch_id is None:
+                return None
+        text = self.files.read_text(f"{self.path}/offsets/{batch_id}") or ""
+        try:
+            told = next(json.loads(line) for line in text.splitlines() if line.startswith("{"))
+            return BatchClock(int(told["batchTimestampMs"]), int(told["batchWatermarkMs"]))
+        except (StopIteration, ValueError, KeyError, TypeError):
+            return None
 
     def position(self) -> Position | None:
         """Where the checkpoint stands, or None if Spark could not start from it.

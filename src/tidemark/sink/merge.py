@@ -1,0 +1,192 @@
+"""Own commits by MERGE: insert-only by coordinates, or one row an entity (DESIGN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from tidemark.config.destination import TableRef
+from tidemark.contract import records
+from tidemark.contract.errors import RetriableError
+from tidemark.contract.own_commit import OwnCommit
+from tidemark.platform.commit_lock import commit_lock
+from tidemark.sink.append import Committed, written
+
+Ranges = Mapping[int, tuple[int, int]]
+"""Offsets [start, end) of each partition."""
+
+DELETES = "deletes"
+"""BOOLEAN beside `row` in the source of an upsert: the record is a tombstone of the entity."""
+
+_TXN_APP = "spark.databricks.delta.write.txnAppId"
+_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+@dataclass(frozen=True)
+class Entity:
+    """What names an entity, and what orders its versions: a column, with the offset behind it."""
+
+    keys: tuple[str, ...]
+    order_by: str | None = None
+
+
+def insert(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) -> Committed:
+    """Insert those of `rows` whose coordinates the table does not have, as the own commit `own`.
+
+    `ranges` covers every row's offset; the files of other offsets are not read. Contract and errors are
+    those of `sink.append.append`; made even when nothing is inserted. Two of `rows` never have the same
+    coordinates.
+    """
+    merge = (
+        _target(rows.sparkSession, table)
+        .alias("t")
+        .merge(rows.alias("s"), within(own.topic_id, ranges) & _same(records.COORDINATES))
+        .whenNotMatchedInsertAll()
+    )
+    return _commit(merge.execute, rows.sparkSession, table, own)
+
+
+def upsert(versions: DataFrame, table: TableRef, own: OwnCommit, entity: Entity) -> Committed:
+    """Bring each entity of `versions` to its newest version, as the own commit `own`.
+
+    In: `row` STRUCT of the table's columns and `deletes` BOOLEAN. The highest `order_by` wins, then the
+    highest coordinates; a tombstone, which has no `order_by`, follows the record before it. Older than what
+    the table holds changes nothing. A NULL in `keys` is a value like any other. `Committed.rows` counts
+    inserts only. Contract and errors are those of `sink.append.append`.
+    """
+    newest = newest_versions(versions, entity)
+    spark = versions.sparkSession
+    newer = _newer_than_target(entity)
+    columns = versions.select("row.*").columns
+    values: dict[str, str | Column] = {_quoted(c): F.col(f"s.row.{_quoted(c)}") for c in columns}
+    same = reduce(
+        and_, [F.col(f"t.{_quoted(k)}").eqNullSafe(F.col(f"s.row.{_quoted(k)}")) for k in entity.keys]
+    )
+    deletes = F.col(f"s.{DELETES}")
+    merge = (
+        _target(spark, table)
+        .alias("t")
+        .merge(newest.alias("s"), same)
+        .whenMatchedDelete(deletes & newer)
+        .whenMatchedUpdate(~deletes & newer, values)
+        .whenNotMatchedInsert(~deletes, values)
+    )
+    return _commit(merge.execute, spark, table, own)
+
+
+def newest_versions(versions: DataFrame, entity: Entity) -> DataFrame:
+    """One row an entity: MERGE fails where two rows of its source match one of the target's."""
+    keys = [F.col(f"row.{_quoted(k)}") for k in entity.keys]
+    place = [F.col(f"row.{c}") for c in (records.PARTITION, records.OFFSET)]
+    order = place
+    if entity.order_by is not None:
+        # A tombstone has no value to be ordered by: it takes the highest that came before it.
+        before = Window.partitionBy(*keys).orderBy(*place).rowsBetween(Window.unboundedPreceding, 0)
+        value = F.col(f"row.{_quoted(entity.order_by)}")
+        versions = versions.withColumn(
+            "_order", F.when(F.col(DELETES), F.max(value).over(before)).otherwise(value)
+        )
+        order = [F.col("_order"), *place]
+    newest_first = Window.partitionBy(*keys).orderBy(*[o.desc_nulls_last() for o in order])
+    ranked = versions.withColumn("_rank", F.row_number().over(newest_first))
+    return ranked.where(F.col("_rank") == 1).drop("_rank")
+
+
+def within(topic_id: str, ranges: Ranges) -> Column:
+    """Literal bounds on the target's coordinates, by which Delta leaves files out."""
+    of_topic = F.col(f"t.{records.TOPIC_ID}") == topic_id
+    partition, offset = F.col(f"t.{records.PARTITION}"), F.col(f"t.{records.OFFSET}")
+    if not ranges:
+        return of_topic & F.lit(False)
+    return of_topic & _any_of(
+        [(partition == p) & (offset >= start) & (offset < end) for p, (start, end) in ranges.items()]
+    )
+
+
+def _any_of(conditions: list[Column]) -> Column:
+    # Halves, not a chain: thousands of partitions would nest too deep for the analyser.
+    if len(conditions) <= 2:
+        return reduce(or_, conditions)
+    middle = len(conditions) // 2
+    return _any_of(conditions[:middle]) | _any_of(conditions[middle:])
+
+
+def _newer_than_target(entity: Entity) -> Column:
+    """By `order_by`, then by place; a tombstone by place alone, as it has no value to be ordered by. A topic
+    that was made again counts as later: its offsets begin anew.
+    """
+
+    def of(side: str, name: str) -> Column:
+        return F.col(f"{'s.row' if side == 's' else 't'}.{_quoted(name)}")
+
+    topic = of("s", records.TOPIC_ID) != of("t", records.TOPIC_ID)
+    place_s = F.struct(of("s", records.PARTITION), of("s", records.OFFSET))
+    place_t = F.struct(of("t", records.PARTITION), of("t", records.OFFSET))
+    later = topic | (place_s > place_t)
+    if entity.order_by is None:
+        return F.coalesce(later, F.lit(True))
+    mine = F.col("s._order")
+    theirs = of("t", entity.order_by)
+    return (
+        F.when(F.col(f"s.{DELETES}"), F.coalesce(later, F.lit(True)))
+        .when(mine.isNull() & theirs.isNotNull(), F.lit(False))
+        .when(theirs.isNull() & mine.isNotNull(), F.lit(True))
+        .when(mine.eqNullSafe(theirs), F.coalesce(later, F.lit(True)))
+        .otherwise(mine > theirs)
+    )
+
+
+def _same(columns: tuple[str, ...]) -> Column:
+    return reduce(and_, [F.col(f"t.{c}") == F.col(f"s.{c}") for c in columns])
+
+
+def _target(spark: SparkSession, table: TableRef) -> DeltaTable:
+    return DeltaTable.forPath(spark, table.path) if table.path else DeltaTable.forName(spark, table.sql)
+
+
+def _commit(execute: Callable[[], object], spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed:
+    with commit_lock(table), _as_own(spark, own):
+        try:
+            execute()
+        except Exception:
+            found = written(spark, table, own)
+            if found is None:
+                raise
+            return found
+    found = written(spark, table, own)
+    if found is None:
+        raise RetriableError(
+            f"the merge of {own.token} into {table} was skipped: seq {own.seq} is taken already"
+        )
+    return found
+
+
+@contextmanager
+def _as_own(spark: SparkSession, own: OwnCommit) -> Iterator[None]:
+    """MERGE takes its transaction from the session alone. Left set, the next write would be skipped in
+    silence, and an OPTIMIZE would carry the marks.
+    """
+    options = {
+        _TXN_APP: f"tidemark:{own.stream}",
+        _TXN_VERSION: str(own.seq),
+        _METADATA: own.to_json(),
+    }
+    try:
+        for name, value in options.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name in options:
+            spark.conf.unset(name)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
