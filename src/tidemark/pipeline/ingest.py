@@ -24,6 +24,7 @@ from tidemark.pipeline.heartbeat import beat_if_due
 from tidemark.pipeline.held_ledger import HeldLedger
 from tidemark.pipeline.modes import before_the_batch, idempotency_of
 from tidemark.pipeline.observers import Observers
+from tidemark.pipeline.outage_replay import OutageReplay
 from tidemark.pipeline.patience import TABLE, Patience
 from tidemark.pipeline.restarts import Streak
 from tidemark.pipeline.running_query import watch
@@ -162,8 +163,10 @@ class Ingest:
         ledger = HeldLedger(plan, start.state)
         streak.ledger = ledger
         handler = IngestBatch(plan, ledger, self._told)
-        upkeep = Upkeep(self.spark, target, ledger, self.now)
+        replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
+        upkeep = Upkeep(self.spark, target, ledger, self.now, replay_outage)
         watch(self._start_query(target, start, handler), handler, self._stopping, upkeep)
+        replay_outage()
 
     def _retrying(self, target: Target, attempt: Attempt) -> None:
         self._told.retrying(

@@ -27,6 +27,9 @@ def may_dead_letter(plan: BatchPlan, error: RetriesExhausted | BreakerOpen) -> b
     """
     told = plan.retry.classifier.classify(error).action is Action.DLQ
     wanted = told or plan.processing.on_exhausted == "dead-letter"
+    if plan.idempotency.merge_keys:
+        # A version of an entity that is replayed later could not be told from the newest one.
+        return False
     return wanted and plan.dead_letters is not None and not on_one_store(plan.table, plan.checkpoint.path)
 
 

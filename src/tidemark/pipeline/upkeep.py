@@ -1,4 +1,6 @@
-"""What is done beside a running query: heartbeat, expired fingerprints, a look at a table that was away."""
+"""What is done beside a running query: heartbeat, expired fingerprints, a look at a table that was
+away, and the replay of what was dead-lettered meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from tidemark.contract.errors import RestartStream
 from tidemark.pipeline.fingerprints import memory_problem
 from tidemark.pipeline.heartbeat import beat_if_due
 from tidemark.pipeline.held_ledger import HeldLedger
+from tidemark.pipeline.outage_replay import OutageReplay
 from tidemark.pipeline.probing import probe
 from tidemark.pipeline.start import Target
 
@@ -29,6 +32,7 @@ class Upkeep:
     target: Target
     ledger: HeldLedger
     now: Callable[[], datetime]
+    replay_outage: OutageReplay
     _looked_at: float = field(default_factory=time.monotonic)
     _cleaned_at: float = field(default_factory=time.monotonic)
 
@@ -38,6 +42,7 @@ class Upkeep:
             self._looked_at = time.monotonic()
             beat_if_due(self.spark, self.target, self.ledger.plan.topic, now=self.now())
         self._clean_up()
+        self.replay_outage()
 
     def _clean_up(self) -> None:
         """Spark forgets when something comes; a memory that expired as a whole is left behind without."""
