@@ -21,6 +21,7 @@ from tidemark.observe.indicators import (
     breakers,
     delta_write,
     freshness,
+    processed,
     reachable,
 )
 from tidemark.observe.metrics import Metrics
@@ -73,7 +74,7 @@ def test_an_open_breaker_degrades_and_a_failed_commit_is_down() -> None:
 
 def test_a_flood_of_dead_letters_degrades_until_the_window_has_passed() -> None:
     metrics, now = Metrics(), [0.0]
-    rate = DeadLetterRate(metrics, most=0.1, clock=lambda: now[0])
+    rate = DeadLetterRate(lambda: processed(metrics), most=0.1, clock=lambda: now[0])
     metrics.add("tidemark_records_read_total", 2, stream="s")
     metrics.add("tidemark_records_processed_total", 2, stream="s", route="rejected")
     assert rate().status is Health.UP, "two records say nothing"
@@ -85,6 +86,8 @@ def test_a_flood_of_dead_letters_degrades_until_the_window_has_passed() -> None:
     rate()
     now[0] = 800
     assert rate().status is Health.UP
+    seen_from_outside = DeadLetterRate(lambda: processed(metrics), most=0.1, since_start=False)
+    assert seen_from_outside().status is Health.UP, "what was there before the first look is history"
 
 
 def test_a_probe_that_hangs_is_unknown_and_is_not_started_again() -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import timeit
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.failures import Scope
+from tidemark.contract.marks import Marks
 from tidemark.observe.catalogue import CATALOGUE, PREFIX, Kind
 from tidemark.observe.metrics import Metrics
+from tidemark.observe.recording import MetricsObserver
 from tidemark.observe.reference import PAGE, with_table
 
 BOUNDED = {
@@ -101,3 +106,42 @@ def test_a_breaker_is_in_one_state() -> None:
     states = {s: metrics.value("tidemark_breaker_state", breaker="orders/table", state=s)
               for s in ("CLOSED", "OPEN", "HALF_OPEN")}  # fmt: skip
     assert states == {"CLOSED": 0, "OPEN": 0, "HALF_OPEN": 1}
+
+
+def test_a_batch_pays_less_than_a_millisecond_for_its_metrics() -> None:
+    """The smallest batch takes some 300 ms, so this is far below the two per cent that metrics may cost."""
+    metrics = Metrics()
+    observer = MetricsObserver(metrics)
+    partitions = Marks({p: 1000 for p in range(12)})
+    observer.stream_started("s", topic="t", topic_id="i", table="x", marks=partitions, fresh=True)
+    failures = {"RULE_VIOLATED": 1}
+    report = BatchReport("s", 1, 10, 8, 1, 1, 0, 0, 5, partitions, 0.5, 0.3, failures, ends=partitions)
+    took = min(timeit.repeat(lambda: observer.batch_landed(report), number=50, repeat=5)) / 50
+    assert took < 0.001
+    assert metrics.value("tidemark_records_read_total", stream="s") == 2500
+
+
+def test_what_streams_tell_becomes_metrics_and_what_health_asks_for() -> None:
+    metrics = Metrics()
+    observer = MetricsObserver(metrics)
+    observer.stream_started("s", topic="t", topic_id="i", table="x", marks=Marks({0: 5}), fresh=True)
+    assert observer.facts()["s"].lag is None
+    observer.retrying("s", step="append to x", attempt=1, delay=1, category="STORAGE")
+    observer.batch_failed("s", batch_id=0, scope=Scope.PROCESS, category="FENCED", error="fenced")
+    assert observer.outcomes() == {"s": "fenced"}
+    assert metrics.value("tidemark_delta_commits_total", stream="s", outcome="failed") == 1
+    assert metrics.value("tidemark_failures_total", stream="s", scope="PROCESS", retriable="false") == 1
+    assert metrics.value("tidemark_retries_total", stream="s", topic="t") == 1
+    observer.breaker_changed("s/table", "CLOSED", "OPEN", "5 failures")
+    assert metrics.value("tidemark_breaker_changes_total", breaker="s/table", state="OPEN") == 1
+    observer.offsets_lost("s", records=4)
+    assert metrics.value("tidemark_lost_offsets_total", stream="s") == 4
+    observer.ends_known("s", Marks({0: 9}))
+    assert observer.facts()["s"].lag == 4
+    assert metrics.value("tidemark_lag_records", stream="s", partition="0") == 4
+    report = BatchReport("s", 1, 4, 4, 0, 0, 0, 0, 5, Marks({0: 9}), ends=Marks({0: 9}))
+    observer.batch_landed(report)
+    assert observer.outcomes() == {"s": None}
+    assert (observer.facts()["s"].lag, observer.facts()["s"].running) == (0, True)
+    observer.stream_ended("s", RuntimeError("gone\nsecond line"))
+    assert (observer.facts()["s"].running, observer.facts()["s"].problem) == (False, "gone")

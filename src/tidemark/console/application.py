@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,6 +23,8 @@ from tidemark.console.stream_pages import StreamSources, stream_routes
 from tidemark.contract.errors import RetriableError, TidemarkError, UsageError
 from tidemark.observe.access import Gate, Token
 from tidemark.observe.actuator import WITHOUT_TOKEN, actuator_routes
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     # The text of an unknown error may hold anything: the log has it, masked.
+    log.error("a page failed", path=request.url.path, exc_info=error)
     return _answer(request, 500, f"unexpected {type(error).__name__}; the log says more", None)
 
 

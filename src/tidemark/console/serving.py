@@ -13,10 +13,13 @@ from pyspark.sql import SparkSession
 from tidemark.config.sections import MetricsSettings
 from tidemark.config.settings import Settings
 from tidemark.console.application import Parts, application_of
+from tidemark.console.dead_letter_pages import dead_letter_routes
+from tidemark.console.desk import LetterDesk
 from tidemark.console.report_pages import LateReports
 from tidemark.console.stream_pages import StreamSources
 from tidemark.listener.from_settings import connection_of
 from tidemark.observe.access import Token
+from tidemark.observe.indicators import DeadLetterRate
 from tidemark.observe.metrics import Metrics
 from tidemark.observe.server import HttpServer
 from tidemark.pipeline.commits import recent_commits
@@ -76,6 +79,7 @@ def serving(
             outcomes=lambda: {
                 n: s.problem if s.topic_id is None else None for n, s in watch.statuses.items()
             },
+            rate=DeadLetterRate(watch.progress, most=settings.metrics.dead_letter_share, since_start=False),
         )
         reports = LateReports(lambda: open_service(reports_of(settings), connection_of(settings)))
         running.callback(reports.close)
@@ -91,6 +95,7 @@ def serving(
             ),
             reports=reports,
             report_types=sorted(all_strategies()),
+            further=dead_letter_routes(LetterDesk(settings, spark)),
         )
         application = application_of(parts, token=Token(token), loopback=where.is_loopback)
         server = running.enter_context(HttpServer(application, host=where.host, port=where.port))

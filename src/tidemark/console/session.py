@@ -31,6 +31,7 @@ def session_routes(token: Token) -> list[Route]:
             problem = "Say who you are: it is logged with what you do."
             return page(request, "sign_in.html", status=400, next=target, problem=problem)
         answer = RedirectResponse(target, 303)
+        scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
         for cookie, value in ((COOKIE, token.cookie), (NAME_COOKIE, cookie_of(name))):
             answer.set_cookie(
                 cookie,
@@ -38,7 +39,7 @@ def session_routes(token: Token) -> list[Route]:
                 max_age=_DAY,
                 httponly=True,
                 samesite="strict",
-                secure=request.url.scheme == "https",
+                secure=scheme == "https",
             )
         log.info("signed in", who=name)
         return answer

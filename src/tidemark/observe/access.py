@@ -112,11 +112,15 @@ def _host_name(connection: HTTPConnection) -> str:
 
 
 def _from_our_page(connection: HTTPConnection) -> bool:
-    """A browser names the page's origin with each write; a program names none, and has no cookie."""
-    origin = connection.headers.get("origin")
-    if origin is None:
-        return connection.headers.get("sec-fetch-site", "none") in ("same-origin", "none")
-    return urlsplit(origin).netloc == connection.headers.get("host", "")
+    """A browser says where a write comes from, in headers that no page can set; a program says nothing.
+
+    Behind a proxy (a Databricks App) the host of the page's address is the forwarded one.
+    """
+    headers = connection.headers
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None or origin is None:
+        return site in ("same-origin", "none", None)
+    return urlsplit(origin).netloc in (headers.get("host"), headers.get("x-forwarded-host"))
 
 
 def _problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:

@@ -32,15 +32,23 @@ def breakers(states: Callable[[], Mapping[str, str]]) -> Check:
     return check
 
 
+def processed(metrics: Metrics) -> tuple[float, float]:
+    """Records read and rejected by this process."""
+    read = metrics.total("tidemark_records_read_total")
+    return read, metrics.total("tidemark_records_processed_total", route="rejected")
+
+
 @dataclass
 class DeadLetterRate:
-    """Share of records rejected within `window` seconds, from the metrics. DEGRADED above `most`.
+    """Share of records rejected within `window` seconds. DEGRADED above `most`. `totals`: how many records
+    were read and how many of them rejected, ever; `since_start` if both began at 0 with this process.
 
     Fewer than `least` records say nothing: one bad record of two is no flood.
     """
 
-    metrics: Metrics
+    totals: Callable[[], tuple[float, float]]
     most: float
+    since_start: bool = True
     window: float = 300.0
     least: int = 20
     clock: Callable[[], float] = time.monotonic
@@ -48,14 +56,14 @@ class DeadLetterRate:
 
     def __call__(self) -> Finding:
         now = self.clock()
-        read = self.metrics.total("tidemark_records_read_total")
-        rejected = self.metrics.total("tidemark_records_processed_total", route="rejected")
+        read, rejected = self.totals()
         self._looks.append((now, read, rejected))
         while len(self._looks) > 1 and self._looks[1][0] <= now - self.window:
             self._looks.popleft()
-        # Before the first look nothing had been read.
-        _, read_before, rejected_before = self._looks[0] if len(self._looks) > 1 else (now, 0.0, 0.0)
-        records, bad = read - read_before, rejected - rejected_before
+        _, read_before, rejected_before = self._looks[0]
+        if len(self._looks) == 1 and self.since_start:
+            read_before = rejected_before = 0.0
+        records, bad = max(0.0, read - read_before), max(0.0, rejected - rejected_before)
         share = bad / records if records else 0.0
         details = {"records": int(records), "rejected": int(bad), "share": round(share, 4), "most": self.most}
         return Finding(Health.DEGRADED if records >= self.least and share > self.most else Health.UP, details)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import structlog
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -12,6 +13,8 @@ from tidemark.config.destination import TableRef
 from tidemark.contract import records
 from tidemark.contract.marks import Marks
 from tidemark.sink.ledger import LedgerState
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,16 @@ def novelty_of(bounds: Bounds, state: LedgerState) -> Novelty:
             undecided[p] = asked
         fresh[p] = max(start, fresh_from)
     untouched = not undecided and all(fresh[p] == bounds.start.at(p) for p in bounds.partitions)
-    return Novelty({}, {}) if untouched else Novelty(fresh, undecided)
+    found = Novelty({}, {}) if untouched else Novelty(fresh, undecided)
+    log.debug(
+        "idempotency",
+        start=dict(bounds.start),
+        end=dict(bounds.end),
+        marks=dict(state.marks),
+        all_new=found.all_fresh,
+        asked_of_the_table=dict(found.undecided),
+    )
+    return found
 
 
 def with_novelty(batch: DataFrame, novelty: Novelty) -> DataFrame:

@@ -27,6 +27,7 @@ def board_of(
     spark: Callable[[], SparkSession],
     facts: Callable[[], Mapping[str, named.StreamFacts]],
     outcomes: Callable[[], Mapping[str, str | None]],
+    rate: named.DeadLetterRate | None = None,
 ) -> HealthBoard:
     """All six indicators. Kafka and storage decide readiness: without them nothing can be landed."""
     breakers = Breakers.of(settings)
@@ -36,11 +37,16 @@ def board_of(
             named.STORAGE: named.reachable(lambda: storage(settings, spark)),
             named.DELTA_WRITE: named.delta_write(outcomes),
             named.BREAKERS: named.breakers(lambda: {b.name: b.state.value for b in breakers.snapshots()}),
-            named.DLQ_RATE: named.DeadLetterRate(metrics, most=settings.metrics.dead_letter_share),
+            named.DLQ_RATE: rate or _rate(settings, metrics),
             named.FRESHNESS: named.freshness(facts, stale_after=settings.metrics.stale_after),
         },
         ready=(named.KAFKA, named.STORAGE),
     )
+
+
+def _rate(settings: Settings, metrics: Metrics) -> named.DeadLetterRate:
+    most = settings.metrics.dead_letter_share
+    return named.DeadLetterRate(lambda: named.processed(metrics), most=most)
 
 
 def kafka(settings: Settings) -> dict[str, object]:

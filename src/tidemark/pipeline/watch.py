@@ -73,6 +73,11 @@ class Watch:
         with self._lock:
             return list(self._points.get(stream, ()))
 
+    def progress(self) -> tuple[float, float]:
+        """Offsets that marks have passed, and records on the dead letter topics, over all streams."""
+        done = sum(p.mark for s in self.statuses.values() for p in s.partitions)
+        return float(done), self._metrics.total("tidemark_dead_letter_topic_records")
+
     def facts(self) -> dict[str, StreamFacts]:
         """For the indicator of freshness: whether a query runs cannot be seen from outside."""
         return {

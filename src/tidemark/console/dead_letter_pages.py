@@ -1,0 +1,135 @@
+"""The pages of dead letters: filter, look, mend, try, replay, park. Payloads only for who is signed in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from tidemark.console.desk import LetterDesk
+from tidemark.console.people import fields_of, noted, who_of
+from tidemark.console.shown import page, text_of
+from tidemark.contract import records
+from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.errors import TidemarkError, UsageError
+from tidemark.contract.failure_codes import FailureCode
+from tidemark.pipeline.replay import Replayed
+
+_STATUS_OF = {"park": LetterStatus.PARKED, "discard": LetterStatus.DISCARDED, "reopen": LetterStatus.NEW}
+
+
+def dead_letter_routes(desk: LetterDesk) -> list[Route]:
+    async def listed(request: Request) -> Response:
+        asked = request.query_params
+        stream = asked.get("stream") or (desk.streams[0] if desk.streams else "")
+        code, status = asked.get("code") or None, asked.get("status") or None
+        found: dict[str, Any] = {"tally": [], "letters": []}
+        if stream:
+            found["tally"] = await run_in_threadpool(desk.tally, stream)
+            found["letters"] = await run_in_threadpool(desk.listed, stream, code=code, status=status)
+        return page(
+            request,
+            "dead_letters.html",
+            streams=desk.streams,
+            stream=stream,
+            code=code,
+            status_asked=status,
+            codes=[c.value for c in FailureCode],
+            statuses=[s.value for s in LetterStatus],
+            said=asked.get("said"),
+            **found,
+        )
+
+    async def one(request: Request) -> Response:
+        stream, letter = _named(request.query_params)
+        return await shown(request, stream, letter)
+
+    async def shown(request: Request, stream: str, letter: str, **said: Any) -> Response:
+        row = await run_in_threadpool(desk.one, stream, letter)
+        signed_in = who_of(request) is not None
+        text, exact = text_of(row[records.PAYLOAD]) if signed_in else ("", False)
+        given: str | None = said.pop("value", None)
+        return page(
+            request,
+            "dead_letter.html",
+            status=said.pop("http", 200),
+            stream=stream,
+            letter=row,
+            coordinates=[(name, row[name]) for name in (records.TOPIC, *records.COORDINATES)],
+            text=text if given is None else given,
+            exact=exact,
+            key=text_of(row[records.KEY])[0] if signed_in else "",
+            headers=_headers(row) if signed_in else [],
+            problem=said.get("problem"),
+            done=said.get("done"),
+        )
+
+    async def act(request: Request) -> Response:
+        fields = await fields_of(request)
+        stream, letter = _named(fields)
+        action = fields.get("action", "")
+        value = fields["value"].replace("\r\n", "\n") if "value" in fields else None
+        try:
+            who, why = noted(request, action, fields, stream=stream, letter=letter)
+            if action in _STATUS_OF:
+                await run_in_threadpool(desk.put, stream, letter, _STATUS_OF[action], by=who, why=why)
+                return await shown(request, stream, letter, done=f"It is {_STATUS_OF[action].value} now.")
+            if action not in ("dry-run", "replay"):
+                raise UsageError(f"there is no action {action}")
+            before, exact = text_of((await run_in_threadpool(desk.one, stream, letter))[records.PAYLOAD])
+            mended = value if value is not None and not (exact and value == before) else None
+            dry = action == "dry-run"
+            replayed = await run_in_threadpool(
+                desk.replay, stream, letter, value=mended, dry_run=dry, by=who, why=why
+            )
+        except TidemarkError as error:
+            return await shown(request, stream, letter, problem=error.message, value=value, http=400)
+        kept = value if dry or not replayed.resolved else None
+        return await shown(request, stream, letter, value=kept, **_told(replayed))
+
+    async def bring_in(request: Request) -> Response:
+        fields = await fields_of(request)
+        stream = fields.get("stream", "")
+        noted(request, "bring in dead letters", {"why": "asked for in the console", **fields}, stream=stream)
+        await run_in_threadpool(desk.bring_in, stream)
+        said = {"stream": stream, "said": "The table is up to the end of the topic."}
+        return RedirectResponse(f"/dead-letters?{urlencode(said)}", 303)
+
+    return [
+        Route("/dead-letters", listed, methods=["GET"]),
+        Route("/dead-letters/letter", one, methods=["GET"]),
+        Route("/dead-letters/letter", act, methods=["POST"]),
+        Route("/dead-letters/bring-in", bring_in, methods=["POST"]),
+    ]
+
+
+def _named(fields: Mapping[str, str]) -> tuple[str, str]:
+    return fields.get("stream", ""), fields.get("id", "")
+
+
+def _headers(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (h["name"], text_of(None if h["value"] is None else bytes(h["value"]))[0])
+        for h in row[records.HEADERS] or []
+    ]
+
+
+def _told(replayed: Replayed) -> dict[str, str]:
+    codes = ", ".join(replayed.codes)
+    if replayed.resolved:
+        return {"done": "It would land." if replayed.dry_run else "Resolved: its row is in the table."}
+    if replayed.parked:
+        verb = "would fail" if replayed.dry_run else "failed"
+        return {"problem": f"It {verb} again ({codes}) and is parked after too many replays."}
+    if replayed.rejected:
+        return {"problem": f"It {'would be' if replayed.dry_run else 'was'} rejected again: {codes}."}
+    if replayed.waiting:
+        return {"problem": "The stream has not completed its batch yet: try again after the next one."}
+    if replayed.omitted:
+        return {"problem": "Its bytes were kept nowhere, so it cannot be replayed."}
+    return {"problem": "There was nothing to replay: it is resolved or discarded."}
