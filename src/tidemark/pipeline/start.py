@@ -269,6 +269,7 @@ def _usable_checkpoint(target: Target, state: LedgerState, now: datetime) -> _Us
         "checkpoint cannot be used; resuming from the table's marks",
         stream=target.name,
         checkpoint=checkpoint.path,
-        why=forgets or ("ahead of the marks" if position and initial else "missing or damaged"),
+        why=forgets
+        or ("missing or damaged" if position is None or initial is None else "ahead of the marks"),
     )
     return None

@@ -1,0 +1,224 @@
+"""Ways to be idempotent: what each drops, keeps and counts, and the way from one to another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise, permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.stream_under_test import BAD, StreamUnderTest, good
+
+from tidemark.config.load import parse_settings
+from tidemark.config.stream import Mode
+from tidemark.contract.dead_letters import REPLAYED_FROM
+from tidemark.contract.errors import ConfigError
+from tidemark.contract.own_commit import OwnCommit
+from tidemark.dev.producers import SampleRecord
+from tidemark.pipeline import fault_points
+from tidemark.pipeline.targets import targets_of
+
+Make = Callable[..., StreamUnderTest]
+FINGERPRINT = {"mode": "fingerprint"}
+MERGE = {"mode": "merge"}
+WALK = ["kafka-native", "fingerprint", "kafka-native", "merge", "fingerprint", "merge", "kafka-native"]
+
+
+@pytest.fixture(autouse=True)
+def no_faults() -> None:
+    fault_points.forget()
+
+
+def keyed(number: int, partition: int = 0, **more: Any) -> SampleRecord:
+    return SampleRecord(good(number), key=b"k", partition=partition, **more)
+
+
+def newest(events: StreamUnderTest) -> OwnCommit:
+    return events.own_commits()[-1]
+
+
+def counts(events: StreamUnderTest) -> tuple[int, int, int, int, int]:
+    """read, accepted, rejected, skipped, duplicate of the last run."""
+    kept = events.reports
+    assert all(r.difference == 0 for r in kept)
+    return (
+        sum(r.read for r in kept),
+        sum(r.accepted for r in kept),
+        sum(r.rejected for r in kept),
+        sum(r.skipped for r in kept),
+        sum(r.duplicate for r in kept),
+    )
+
+
+def damage_clock(events: StreamUnderTest, **changed: int) -> None:
+    """Rewrite the clock of the newest planned batch, as if another one had been there then."""
+    offsets = events.folder / "checkpoints/events" / newest(events).checkpoint / "offsets"
+    file = max((f for f in offsets.iterdir() if f.name.isdigit()), key=lambda f: int(f.name))
+    version, clock, *rest = file.read_text().splitlines()
+    file.write_text("\n".join([version, json.dumps({**json.loads(clock), **changed}), *rest]))
+    (offsets / f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def test_a_content_lands_once_and_every_record_is_counted_when_it_comes_again(stream: Make) -> None:
+    events = stream(partitions=2, idempotency=FINGERPRINT)
+    bad, tombstone = SampleRecord(BAD, partition=0), SampleRecord(None, key=b"k", partition=1)
+    events.produce(keyed(1), keyed(2), keyed(1), keyed(1, partition=1), bad, bad, tombstone, tombstone)
+    events.land()
+    assert events.ids() == [1, 2]
+    assert counts(events) == (8, 2, 2, 2, 2)
+    assert len(events.dead_letters()) == 2
+
+    first = newest(events).checkpoint
+    published_again = keyed(2, headers=[(REPLAYED_FROM, b"topic:0:1")])
+    late = SampleRecord(good(3), key=b"k", partition=0, timestamp_ms=1)
+    events.produce(keyed(1), keyed(2, partition=1), bad, late, keyed(4), published_again)
+    events.land()
+    assert newest(events).checkpoint == first, "a restart goes on from its own memory"
+    assert events.ids() == [1, 2, 2, 3, 4]
+    assert counts(events) == (6, 3, 1, 0, 2)
+    assert len(events.dead_letters()) == 3
+
+
+def test_the_other_copy_does_not_land_when_a_batch_runs_again_after_a_crash(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = stream(partitions=2, idempotency=FINGERPRINT)
+    events.produce(*[keyed(i, partition=p) for i in range(20) for p in (0, 1)])
+    monkeypatch.setenv(fault_points.VARIABLE, "after-append=raise")
+    assert events.run().error is not None
+    landed = events.landed()
+    (_, partition, offset), *_ = landed
+    # The same content at other coordinates: the copy that the first run happened to keep is the other one.
+    events.spark.sql(
+        f"DELETE FROM {events.table.sql} WHERE stream_partition = {partition} AND stream_offset = {offset}"
+    )
+    row = f"SELECT * EXCEPT (stream_partition, stream_offset), {1 - partition} AS stream_partition, "
+    swapped = events.spark.sql(
+        f"{row} CAST({offset} AS BIGINT) AS stream_offset FROM {events.table.sql} VERSION AS OF"
+        f" {events.state().newest_version} WHERE stream_partition = {partition} AND stream_offset = {offset}"
+    )
+    swapped.write.format("delta").mode("append").save(str(events.table.path))
+    monkeypatch.delenv(fault_points.VARIABLE)
+
+    events.land()
+
+    assert events.ids() == list(range(20))
+    assert counts(events) == (40, 0, 0, 0, 40)
+
+
+@pytest.mark.parametrize(
+    "clock",
+    [
+        {"batchWatermarkMs": 4_000_000_000_000},
+        {"batchTimestampMs": 1_000_000_000_000, "batchWatermarkMs": 0},
+    ],
+    ids=["the clock went back", "all contents expired"],
+)
+def test_nothing_new_is_dropped_when_the_memory_is_of_another_time(
+    stream: Make, clock: dict[str, int]
+) -> None:
+    events = stream(idempotency=FINGERPRINT)
+    for number in (1, 2):
+        events.produce(good(number))
+        events.land()
+    before = newest(events).checkpoint
+    damage_clock(events, **clock)
+    events.produce(good(1), good(3))
+    events.land()
+    assert events.ids() == [1, 1, 2, 3]
+    assert newest(events).checkpoint != before
+
+
+def test_rows_are_inserted_by_coordinates_when_the_table_has_another_writer(stream: Make) -> None:
+    events = stream(idempotency=MERGE)
+    events.produce(good(1), good(2), BAD)
+    events.land()
+    topic_id = newest(events).topic_id
+    events.spark.sql(
+        f"INSERT INTO {events.table.sql} (id, name, stream_topic_id, stream_partition, stream_offset)"
+        f" VALUES (3, 'by hand', '{topic_id}', 0, 3)"
+    )
+    events.produce(good(3), good(4))
+    events.land()
+    assert events.ids() == [1, 2, 3, 4]
+    assert events.rows.where("id = 3").first()["name"] == "by hand"
+    assert counts(events) == (2, 1, 0, 0, 1)
+
+
+def test_a_table_holds_the_newest_version_of_each_entity_when_records_are_changes(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(key: int, name: str | None, kafka_key: bytes | None = None) -> SampleRecord:
+        value = None if name is None else json.dumps({"id": key, "name": name}).encode()
+        return SampleRecord(value, key=kafka_key or json.dumps({"id": key}).encode())
+
+    events = stream(idempotency={**MERGE, "merge-keys": ["id"]})
+    events.produce(change(1, "a"), change(2, "a"), change(1, "b"), change(2, None), SampleRecord(BAD))
+    monkeypatch.setenv(fault_points.VARIABLE, "after-append=raise")
+    assert events.run().error is not None
+    monkeypatch.delenv(fault_points.VARIABLE)
+    events.land()
+    assert [(r["id"], r["name"]) for r in events.rows.collect()] == [(1, "b")]
+    assert counts(events) == (5, 3, 1, 1, 0)
+
+    events.produce(change(1, None, b"1"), change(3, "a"), change(2, "c"), change(9, None, b"nobody"))
+    events.land()
+    assert sorted((r["id"], r["name"]) for r in events.rows.collect()) == [(2, "c"), (3, "a")]
+    assert counts(events) == (4, 2, 1, 1, 0)
+    assert [x["message"] for x in events.dead_letters()][1].startswith("the key of a tombstone")
+
+
+def test_nothing_is_lost_or_doubled_when_modes_are_switched_with_crashes_in_between(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert set(pairwise(WALK)) == set(permutations((m.value for m in Mode), 2))
+    events = stream(partitions=2)
+    points = ("after-append", "before-append", "after-publish")
+    checkpoints, seen, used = events.folder / "checkpoints/events", set[str](), list[str]()
+    sent = 0
+    for step, mode in enumerate(WALK):
+        events.produce(
+            *[SampleRecord(BAD if n % 5 == 0 else good(n), partition=n % 2) for n in range(sent, sent + 10)]
+        )
+        sent += 10
+        fault_points.forget()
+        monkeypatch.setenv(fault_points.VARIABLE, f"{points[step % 3]}=raise")
+        events.run(idempotency={"mode": mode}, processing={"max-retries": 0, "on-exhausted": "pause"})
+        (fresh,) = {f.name for f in checkpoints.iterdir()} - seen
+        seen.add(fresh)
+        used.append(fresh.split("-0")[0])
+    monkeypatch.delenv(fault_points.VARIABLE)
+    events.land(idempotency=FINGERPRINT)
+
+    assert events.ids() == [n for n in range(sent) if n % 5]
+    assert events.accounted() == {(p, o) for p in (0, 1) for o in range(sent // 2)}
+    assert used == WALK, "each switch takes a checkpoint of its own"
+
+
+def test_the_source_documents_switch_turns_fingerprints_on_and_off(tmp_path: Path) -> None:
+    def mode(enabled: bool | None, **idempotency: str) -> Mode:
+        stream: dict[str, Any] = {
+            "kafka-topic": "t",
+            "schema": {"ddl": "id INT"},
+            "destination": {"bucket": "./lake", "path": "t"},
+        }
+        if idempotency:
+            stream["idempotency"] = idempotency
+        text: dict[str, Any] = {
+            "kafka": {"bootstrap-servers": "localhost:9092"},
+            "connector": {"topics": {"orders": stream}},
+        }
+        if enabled is not None:
+            text["kafka-native"] = {"idempotency": {"enabled": enabled}}
+        return parse_settings(json.dumps(text), root=tmp_path).stream("orders").idempotency.mode
+
+    assert [mode(None), mode(True), mode(False)] == [Mode.KAFKA_NATIVE, Mode.KAFKA_NATIVE, Mode.FINGERPRINT]
+    assert mode(False, mode="merge") is Mode.MERGE
+
+
+def test_the_start_is_refused_when_a_merge_column_is_not_in_the_table(stream: Make) -> None:
+    events = stream(idempotency={**MERGE, "merge-keys": ["idd"], "order-by": "changed"})
+    with pytest.raises(ConfigError, match=r"merge-keys: idd, order-by: changed"):
+        targets_of(events.spark, events.settings(), "events", run="run")
