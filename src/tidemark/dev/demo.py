@@ -19,6 +19,7 @@ from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.demo_audit import Coordinates, Verdict, dead_letters_of, judge, rows_of
 from tidemark.dev.demo_configuration import BATCHES, PARTITIONS, TOPIC, DemoFiles, write_configuration
+from tidemark.dev.demo_replay import mend_and_replay
 from tidemark.dev.demo_report import (
     Narrator,
     table_of_checks,
@@ -93,6 +94,7 @@ def run_demo(console: Console, *, records: int = DEFAULT_RECORDS, keep: Path | N
             produced = _produce(narrator, files, broker.bootstrap, records)
             runs = _land(narrator, files, produced)
             verdict = _audit(narrator, files, broker.bootstrap, produced, runs)
+            mend_and_replay(narrator, files)
             _report(narrator, files)
         if keep is not None:
             _say_what_is_kept(narrator, files, broker.bootstrap)
