@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,9 @@ from tests.stream_under_test import BAD, NAME, Reports, StreamUnderTest, good
 
 from tidemark.config.settings import Settings
 from tidemark.contract.observer import SilentObserver, StreamObserver
+from tidemark.dev.producers import SampleRecord
 from tidemark.observe.catalogue import CATALOGUE
+from tidemark.observe.logging import configure_logging
 from tidemark.pipeline import fault_points
 from tidemark.pipeline.ingest import Ingest, StreamOutcome
 from tidemark.pipeline.telemetry import telemetry_of
@@ -147,3 +150,28 @@ def test_telemetry_that_fails_never_stops_a_stream(
         assert second.metrics.value("tidemark_telemetry_errors_total", part="http") == 1
         assert second.metrics.value("tidemark_telemetry_errors_total", part="metrics-table") >= 1
     assert flow.ids() == list(range(5))
+
+
+def test_every_line_about_a_batch_or_a_record_is_traced_and_shows_no_payload(
+    stream: Callable[..., StreamUnderTest],
+) -> None:
+    flow = stream()
+    traced = SampleRecord(BAD, headers=[("correlation_id", b"c123-456")])
+    flow.produce(good(1), traced, b'{"name": "secret of a person"}')
+    out = io.StringIO()
+    configure_logging("json", "DEBUG", stream=out)
+    flow.land()
+    configure_logging("console", "WARNING")
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    told = {line["record"]: line for line in lines if line["event"] == "record rejected"}
+    assert {(line["level"], line["code"]) for line in told.values()} == {
+        ("DEBUG", "TYPE_MISMATCH"),
+        ("DEBUG", "REQUIRED_FIELD"),
+    }
+    assert told[f"{flow.topic}-0-1"]["correlation_id"] == "c123-456"
+    assert told[f"{flow.topic}-0-2"]["correlation_id"] == f"{flow.topic}-0-2"
+    (landed,) = [line for line in lines if line["event"] == "batch landed"]
+    assert (landed["level"], landed["correlation_id"], landed["rejected"]) == ("INFO", f"{NAME}/0", 2)
+    (asked,) = [line for line in lines if line["event"] == "idempotency"]
+    assert (asked["level"], asked["correlation_id"]) == ("DEBUG", f"{NAME}/0")
+    assert "secret of a person" not in out.getvalue()

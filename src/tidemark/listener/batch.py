@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tidemark.contract.correlation import correlation_id_of
 from tidemark.listener.failure import Failure
 
 Partition = tuple[str, int]
@@ -40,11 +41,7 @@ class Record:
     @property
     def correlation_id(self) -> str:
         """`traceparent`, else `correlation_id` (or `X-Correlation-Id`), else made from the coordinates."""
-        for name in ("traceparent", "correlation_id", "X-Correlation-Id"):
-            value = self.header(name)
-            if value:
-                return value.decode("utf-8", errors="replace")[:200]
-        return self.coordinates
+        return correlation_id_of(self.headers, self.coordinates)
 
 
 @dataclass(frozen=True)

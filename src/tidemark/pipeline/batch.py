@@ -49,6 +49,11 @@ class IngestBatch:
         return {**vars(self), "observers": SilentObserver(), "failure": None}
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Every line about the batch carries `stream/batch` as its correlation id."""
+        with structlog.contextvars.bound_contextvars(correlation_id=f"{self.plan.stream}/{batch_id}"):
+            self._run(batch, batch_id)
+
+    def _run(self, batch: DataFrame, batch_id: int) -> None:
         began = time.monotonic()
         try:
             with self.ledger.busy:

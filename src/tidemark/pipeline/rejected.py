@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from pyspark.sql import DataFrame
+import structlog
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidemark.contract import records
+from tidemark.contract.correlation import correlation_id_of
 from tidemark.contract.routes import Route
 from tidemark.pipeline.census import LARGEST_CARRIED_BYTES, Census
 from tidemark.sink.dead_letter import REJECTED_COLUMNS, DeadLetterTopic
 from tidemark.sink.oversized import keep_oversized
+
+log = structlog.get_logger(__name__)
 
 _SURELY_FITS = 8 * LARGEST_CARRIED_BYTES
 """A topic that takes this much takes every record that is carried along, in an envelope too."""
@@ -31,6 +36,7 @@ def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic
         if letters.max_bytes < _SURELY_FITS:
             keep_oversized(carried, letters)
         letters.publish(carried)
+        _tell(census.letters)
         return Counter(row[records.FAILURE]["code"] for row in census.letters)
     is_rejected = (F.col(records.ROUTE) == Route.REJECTED.value) & F.col("novel")
     # Kept for the count: an observation does not answer on Spark's way of writing to Kafka.
@@ -44,3 +50,19 @@ def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic
         keep_oversized(rejected, letters)
     letters.publish(rejected)
     return {row["code"]: row["letters"] for row in counted}
+
+
+def _tell(letters: Sequence[Row]) -> None:
+    """One line a record, at DEBUG: what a batch rejected in all is in its own line."""
+    if not logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
+        return
+    for row in letters:
+        where = f"{row[records.TOPIC]}-{row[records.PARTITION]}-{row[records.OFFSET]}"
+        headers = [(h["name"], h["value"]) for h in row[records.HEADERS] or ()]
+        log.debug(
+            "record rejected",
+            correlation_id=correlation_id_of(headers, where),
+            record=where,
+            code=row[records.FAILURE]["code"],
+            stage=row[records.FAILURE]["stage"],
+        )

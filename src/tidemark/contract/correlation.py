@@ -1,0 +1,19 @@
+"""The correlation id of a record: from its headers, or made from its coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+CORRELATION_HEADERS = ("traceparent", "correlation_id", "X-Correlation-Id")
+_LONGEST = 200
+
+
+def correlation_id_of(headers: Sequence[tuple[str, bytes | None]], otherwise: str) -> str:
+    """`traceparent`, else `correlation_id` (or `X-Correlation-Id`), else `otherwise`. Of a repeated header
+    the last one counts: later ones correct earlier ones.
+    """
+    for name in CORRELATION_HEADERS:
+        value = next((v for n, v in reversed(headers) if n == name), None)
+        if value:
+            return bytes(value).decode("utf-8", errors="replace")[:_LONGEST]
+    return otherwise
