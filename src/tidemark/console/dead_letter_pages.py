@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,8 +25,21 @@ _STATUS_OF = {"park": LetterStatus.PARKED, "discard": LetterStatus.DISCARDED, "r
 
 
 def dead_letter_routes(desk: LetterDesk) -> list[Route]:
-    async def listed(request: Request) -> Response:
-        asked = request.query_params
+    pages = DeadLetterPages(desk)
+    return [
+        Route("/dead-letters", pages.listed, methods=["GET"]),
+        Route("/dead-letters/letter", pages.one, methods=["GET"]),
+        Route("/dead-letters/letter", pages.act, methods=["POST"]),
+        Route("/dead-letters/bring-in", pages.bring_in, methods=["POST"]),
+    ]
+
+
+@dataclass(frozen=True)
+class DeadLetterPages:
+    desk: LetterDesk
+
+    async def listed(self, request: Request) -> Response:
+        desk, asked = self.desk, request.query_params
         stream = asked.get("stream") or (desk.streams[0] if desk.streams else "")
         code, status = asked.get("code") or None, asked.get("status") or None
         found: dict[str, Any] = {"tally": [], "letters": []}
@@ -45,67 +59,84 @@ def dead_letter_routes(desk: LetterDesk) -> list[Route]:
             **found,
         )
 
-    async def one(request: Request) -> Response:
-        stream, letter = _named(request.query_params)
-        return await shown(request, stream, letter)
+    async def one(self, request: Request) -> Response:
+        return await self._shown(request, *_named(request.query_params))
 
-    async def shown(request: Request, stream: str, letter: str, **said: Any) -> Response:
-        row = await run_in_threadpool(desk.one, stream, letter)
-        signed_in = who_of(request) is not None
-        text, exact = text_of(row[records.PAYLOAD]) if signed_in else ("", False)
-        given: str | None = said.pop("value", None)
-        return page(
-            request,
-            "dead_letter.html",
-            status=said.pop("http", 200),
-            stream=stream,
-            letter=row,
-            coordinates=[(name, row[name]) for name in (records.TOPIC, *records.COORDINATES)],
-            text=text if given is None else given,
-            exact=exact,
-            key=text_of(row[records.KEY])[0] if signed_in else "",
-            headers=_headers(row) if signed_in else [],
-            problem=said.get("problem"),
-            done=said.get("done"),
-        )
-
-    async def act(request: Request) -> Response:
+    async def act(self, request: Request) -> Response:
         fields = await fields_of(request)
         stream, letter = _named(fields)
-        action = fields.get("action", "")
         value = fields["value"].replace("\r\n", "\n") if "value" in fields else None
         try:
-            who, why = noted(request, action, fields, stream=stream, letter=letter)
-            if action in _STATUS_OF:
-                await run_in_threadpool(desk.put, stream, letter, _STATUS_OF[action], by=who, why=why)
-                return await shown(request, stream, letter, done=f"It is {_STATUS_OF[action].value} now.")
-            if action not in ("dry-run", "replay"):
-                raise UsageError(f"there is no action {action}")
-            before, exact = text_of((await run_in_threadpool(desk.one, stream, letter))[records.PAYLOAD])
-            mended = value if value is not None and not (exact and value == before) else None
-            dry = action == "dry-run"
-            replayed = await run_in_threadpool(
-                desk.replay, stream, letter, value=mended, dry_run=dry, by=who, why=why
-            )
+            return await self._done(request, stream, letter, fields, value)
         except TidemarkError as error:
-            return await shown(request, stream, letter, problem=error.message, value=value, http=400)
-        kept = value if dry or not replayed.resolved else None
-        return await shown(request, stream, letter, value=kept, **_told(replayed))
+            return await self._shown(request, stream, letter, problem=error.message, value=value, http=400)
 
-    async def bring_in(request: Request) -> Response:
+    async def bring_in(self, request: Request) -> Response:
         fields = await fields_of(request)
         stream = fields.get("stream", "")
         noted(request, "bring in dead letters", {"why": "asked for in the console", **fields}, stream=stream)
-        await run_in_threadpool(desk.bring_in, stream)
+        await run_in_threadpool(self.desk.bring_in, stream)
         said = {"stream": stream, "said": "The table is up to the end of the topic."}
         return RedirectResponse(f"/dead-letters?{urlencode(said)}", 303)
 
-    return [
-        Route("/dead-letters", listed, methods=["GET"]),
-        Route("/dead-letters/letter", one, methods=["GET"]),
-        Route("/dead-letters/letter", act, methods=["POST"]),
-        Route("/dead-letters/bring-in", bring_in, methods=["POST"]),
-    ]
+    async def _done(
+        self, request: Request, stream: str, letter: str, fields: dict[str, str], value: str | None
+    ) -> Response:
+        """What the form asks for. Raises UsageError without a reason, and what the desk raises."""
+        desk, action = self.desk, fields.get("action", "")
+        who, why = noted(request, action, fields, stream=stream, letter=letter)
+        if action in _STATUS_OF:
+            status = _STATUS_OF[action]
+            await run_in_threadpool(desk.put, stream, letter, status, by=who, why=why)
+            return await self._shown(request, stream, letter, done=f"It is {status.value} now.")
+        if action not in ("dry-run", "replay"):
+            raise UsageError(f"there is no action {action}")
+        before, exact = text_of((await run_in_threadpool(desk.one, stream, letter))[records.PAYLOAD])
+        mended = value if value is not None and not (exact and value == before) else None
+        dry = action == "dry-run"
+        replayed = await run_in_threadpool(
+            desk.replay, stream, letter, value=mended, dry_run=dry, by=who, why=why
+        )
+        kept = value if dry or not replayed.resolved else None
+        said, landed = _told(replayed), bool(replayed.resolved)
+        return await self._shown(
+            request,
+            stream,
+            letter,
+            value=kept,
+            done=said if landed else None,
+            problem=None if landed else said,
+        )
+
+    async def _shown(
+        self,
+        request: Request,
+        stream: str,
+        letter: str,
+        *,
+        value: str | None = None,
+        problem: str | None = None,
+        done: str | None = None,
+        http: int = 200,
+    ) -> Response:
+        """The letter's page. `value` is what the person has typed, shown instead of the payload."""
+        row = await run_in_threadpool(self.desk.one, stream, letter)
+        signed_in = who_of(request) is not None
+        text, exact = text_of(row[records.PAYLOAD]) if signed_in else ("", False)
+        return page(
+            request,
+            "dead_letter.html",
+            status=http,
+            stream=stream,
+            letter=row,
+            coordinates=[(name, row[name]) for name in (records.TOPIC, *records.COORDINATES)],
+            text=text if value is None else value,
+            exact=exact,
+            key=text_of(row[records.KEY])[0] if signed_in else "",
+            headers=_headers(row) if signed_in else [],
+            problem=problem,
+            done=done,
+        )
 
 
 def _named(fields: Mapping[str, str]) -> tuple[str, str]:
@@ -119,17 +150,17 @@ def _headers(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _told(replayed: Replayed) -> dict[str, str]:
-    codes = ", ".join(replayed.codes)
+def _told(replayed: Replayed) -> str:
+    codes, dry = ", ".join(replayed.codes), replayed.dry_run
     if replayed.resolved:
-        return {"done": "It would land." if replayed.dry_run else "Resolved: its row is in the table."}
+        return "It would land." if dry else "Resolved: its row is in the table."
     if replayed.parked:
-        verb = "would fail" if replayed.dry_run else "failed"
-        return {"problem": f"It {verb} again ({codes}) and is parked after too many replays."}
+        verb = "would fail" if dry else "failed"
+        return f"It {verb} again ({codes}) and is parked after too many replays."
     if replayed.rejected:
-        return {"problem": f"It {'would be' if replayed.dry_run else 'was'} rejected again: {codes}."}
+        return f"It {'would be' if dry else 'was'} rejected again: {codes}."
     if replayed.waiting:
-        return {"problem": "The stream has not completed its batch yet: try again after the next one."}
+        return "The stream has not completed its batch yet: try again after the next one."
     if replayed.omitted:
-        return {"problem": "Its bytes were kept nowhere, so it cannot be replayed."}
-    return {"problem": "There was nothing to replay: it is resolved or discarded."}
+        return "Its bytes were kept nowhere, so it cannot be replayed."
+    return "There was nothing to replay: it is resolved or discarded."
