@@ -19,6 +19,8 @@ from tidemark.contract.observer import SilentObserver, StreamObserver
 from tidemark.dev.producers import SampleRecord
 from tidemark.observe.catalogue import CATALOGUE
 from tidemark.observe.logging import configure_logging
+from tidemark.observe.metrics import Metrics
+from tidemark.observe.recording import MetricsObserver
 from tidemark.pipeline import fault_points
 from tidemark.pipeline.ingest import Ingest, StreamOutcome
 from tidemark.pipeline.telemetry import telemetry_of
@@ -175,3 +177,16 @@ def test_every_line_about_a_batch_or_a_record_is_traced_and_shows_no_payload(
     (asked,) = [line for line in lines if line["event"] == "idempotency"]
     assert (asked["level"], asked["correlation_id"]) == ("DEBUG", f"{NAME}/0")
     assert "secret of a person" not in out.getvalue()
+
+
+def test_the_hit_rate_of_fingerprints_is_told_when_contents_come_again(
+    stream: Callable[..., StreamUnderTest],
+) -> None:
+    flow = stream(idempotency={"mode": "fingerprint"})
+    flow.produce(good(1), good(2), good(1), good(1))
+    metrics = Metrics()
+    assert run(flow, flow.settings(), MetricsObserver(metrics)).error is None
+    assert flow.ids() == [1, 2]
+    assert metrics.value("tidemark_fingerprint_checks_total", stream=NAME) == 4
+    assert metrics.value("tidemark_fingerprint_hits_total", stream=NAME) == 2
+    assert metrics.value("tidemark_duplicates_total", stream=NAME) == 2

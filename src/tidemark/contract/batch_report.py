@@ -16,7 +16,8 @@ class BatchReport:
     `version` is the table version it made, None where nothing had to be written. `marks` are those after
     it, `ends` the topic's end offsets right after it (None where the broker did not tell). `failures`
     counts the rejected per failure code; its keys are of the closed list. `newest` is the highest record
-    timestamp read (UTC, without zone). Files and bytes are those the commit added to the table.
+    timestamp read (UTC, without zone). Files and bytes are those the commit added to the table. `copies`:
+    duplicates by content, of `duplicate`; None where contents were not looked at.
     """
 
     stream: str
@@ -36,6 +37,7 @@ class BatchReport:
     files_written: int = 0
     bytes_written: int = 0
     ends: Marks | None = None
+    copies: int | None = None
 
     @property
     def difference(self) -> int:

@@ -97,6 +97,9 @@ class MetricsObserver(StreamObserver):
             metrics.add("tidemark_records_processed_total", count, stream=stream, route=route.value)
         metrics.add("tidemark_duplicates_total", report.duplicate, stream=stream)
         metrics.add("tidemark_unknown_fields_total", report.unknown_fields, stream=stream)
+        if report.copies is not None:
+            metrics.add("tidemark_fingerprint_checks_total", report.read, stream=stream)
+            metrics.add("tidemark_fingerprint_hits_total", report.copies, stream=stream)
         metrics.dead_letters(stream, report.failures)
         self._failed(stream, Scope.RECORD, retriable=False, count=report.rejected)
         metrics.observe("tidemark_batch_latency_seconds", report.seconds, stream=stream)

@@ -92,10 +92,12 @@ class IngestBatch:
             otherwise=lambda error: self._to_dead_letters(batch, bounds, error),
         )
         self._check_topic()
+        copies = None
         if self.plan.idempotency.mode is Mode.FINGERPRINT:
             census = counted(batch.sparkSession, landed.census, self.plan, bounds)
+            copies = census.read - landed.census.read
             landed = replace(landed, census=census)
-        report = self._report(batch_id, landed)
+        report = replace(self._report(batch_id, landed), copies=copies)
         if landed.failures is None and landed.census.rejected and self.plan.dead_letters is not None:
             self._check_bad_share(landed.census)
             report = replace(report, failures=self._publish(routed, landed.census))
