@@ -15,7 +15,7 @@ from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.sink import table as tables
 from tidemark.sink.append import Committed, append
-from tidemark.sink.merge import DELETES, Entity, Ranges, insert, upsert
+from tidemark.sink.merge import DELETES, PLACE, Entity, Ranges, insert, upsert
 from tidemark.sink.table_log import DeltaLog
 
 DDL = (
@@ -59,7 +59,10 @@ class Table:
 
     def upsert(self, *versions: Version, entity: Entity = ENTITY) -> Committed:
         ordered = [(i, n, None if n is None else c, p, o) for i, n, c, p, o in versions]
-        nested = self.rows(ordered).selectExpr("struct(*) AS row", f"name IS NULL AS {DELETES}")
+        place = "struct(stream_partition AS partition, stream_offset AS offset)"
+        nested = self.rows(ordered).selectExpr(
+            "struct(*) AS row", f"name IS NULL AS {DELETES}", f"{place} AS {PLACE}"
+        )
         return upsert(nested, self.ref, self.own(), entity)
 
     def content(self) -> list[tuple[int, str]]:

@@ -55,6 +55,11 @@ class OwnCommit:
     reason: str | None = None
 
     @property
+    def txn_app(self) -> str:
+        """Delta's application id of the chain that this commit belongs to."""
+        return f"tidemark:{self.stream}{':replay' if self.kind is CommitKind.REPLAY else ''}"
+
+    @property
     def run(self) -> str:
         return self.token.split("/", 1)[0]
 

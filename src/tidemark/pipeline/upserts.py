@@ -7,9 +7,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.contract import records
+from tidemark.contract.dead_letters import REPLAYED_FROM
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.contract.routes import Route
-from tidemark.sink.merge import DELETES
+from tidemark.sink.merge import DELETES, PLACE
 
 
 def with_tombstones(classified: DataFrame, schema: T.StructType, keys: tuple[str, ...]) -> DataFrame:
@@ -54,11 +55,28 @@ def with_tombstones(classified: DataFrame, schema: T.StructType, keys: tuple[str
 
 
 def versions(routed: DataFrame) -> DataFrame:
-    """The new versions of a batch for `sink.merge.upsert`. In: classified records with `novel`."""
+    """The new versions of a batch for `sink.merge.upsert`. In: classified records with `novel`.
+
+    A dead letter that was published again takes the place of the record it was, not of the one it is now:
+    versions that came in between are newer.
+    """
     route = F.col(records.ROUTE)
     deletes = (route == Route.SKIPPED.value) & F.col(records.ROW).isNotNull()
     wanted = F.col("novel") & ((route == Route.ACCEPTED.value) | deletes)
-    return routed.where(wanted).select(records.ROW, deletes.alias(DELETES))
+    return routed.where(wanted).select(records.ROW, deletes.alias(DELETES), _place().alias(PLACE))
+
+
+def _place() -> Column:
+    headers = F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
+    letter = F.try_element_at(F.filter(headers, lambda h: h["name"] == REPLAYED_FROM), F.lit(-1))
+    parts = F.split(F.decode(letter["value"], "utf-8"), ":")
+    of_this_topic = F.try_element_at(parts, F.lit(1)) == F.col(records.TOPIC_ID)
+    partition = F.try_element_at(parts, F.lit(2)).try_cast("int")
+    offset = F.try_element_at(parts, F.lit(3)).try_cast("bigint")
+    known = of_this_topic & partition.isNotNull() & offset.isNotNull()
+    return F.when(known, F.struct(partition.alias("partition"), offset.alias("offset"))).otherwise(
+        F.struct(F.col(records.PARTITION).alias("partition"), F.col(records.OFFSET).alias("offset"))
+    )
 
 
 def _keys_of(columns: dict[str, T.DataType], keys: tuple[str, ...]) -> dict[str, Column]:

@@ -49,7 +49,7 @@ def append(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
         writer = (
             rows.write.format("delta")
             .mode("append")
-            .option("txnAppId", f"tidemark:{own.stream}")
+            .option("txnAppId", own.txn_app)
             .option("txnVersion", str(own.seq))
             .option("userMetadata", own.to_json())
         )

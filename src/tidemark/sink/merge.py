@@ -18,12 +18,16 @@ from tidemark.contract.errors import RetriableError
 from tidemark.contract.own_commit import OwnCommit
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.append import Committed, written
+from tidemark.sink.replayed import replay_written
 
 Ranges = Mapping[int, tuple[int, int]]
 """Offsets [start, end) of each partition."""
 
 DELETES = "deletes"
 """BOOLEAN beside `row` in the source of an upsert: the record is a tombstone of the entity."""
+
+PLACE = "place"
+"""STRUCT<partition, offset> beside them: where in the topic the version belongs."""
 
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
@@ -54,11 +58,30 @@ def insert(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) -> 
     return _commit(merge.execute, rows.sparkSession, table, own)
 
 
+def correct(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) -> Committed:
+    """Bring the rows of these coordinates to what `rows` says, and insert those that are not there, as the
+    REPLAY commit `own`. What is the same already is not written. `Committed.rows` counts inserts only.
+
+    Reads the files of `ranges` only; an append of the stream at the same moment can still make Delta refuse
+    it, and it may be tried again then. Raises RetriableError if another replay committed first.
+    """
+    columns = [c for c in rows.columns if c not in records.COORDINATES]
+    changed = reduce(or_, [~F.col(f"t.{_quoted(c)}").eqNullSafe(F.col(f"s.{_quoted(c)}")) for c in columns])
+    merge = (
+        _target(rows.sparkSession, table)
+        .alias("t")
+        .merge(rows.alias("s"), within(own.topic_id, ranges) & _same(records.COORDINATES))
+        .whenMatchedUpdateAll(changed)
+        .whenNotMatchedInsertAll()
+    )
+    return _commit(merge.execute, rows.sparkSession, table, own, replay_written)
+
+
 def upsert(versions: DataFrame, table: TableRef, own: OwnCommit, entity: Entity) -> Committed:
     """Bring each entity of `versions` to its newest version, as the own commit `own`.
 
-    In: `row` STRUCT of the table's columns and `deletes` BOOLEAN. The highest `order_by` wins, then the
-    highest coordinates; a tombstone, which has no `order_by`, follows the record before it. Older than what
+    In: `row` STRUCT of the table's columns, `deletes` BOOLEAN and `place`. The highest `order_by` wins, then
+    the highest place; a tombstone, which has no `order_by`, follows the record before it. Older than what
     the table holds changes nothing. A NULL in `keys` is a value like any other. `Committed.rows` counts
     inserts only. Contract and errors are those of `sink.append.append`.
     """
@@ -85,7 +108,7 @@ def upsert(versions: DataFrame, table: TableRef, own: OwnCommit, entity: Entity)
 def newest_versions(versions: DataFrame, entity: Entity) -> DataFrame:
     """One row an entity: MERGE fails where two rows of its source match one of the target's."""
     keys = [F.col(f"row.{_quoted(k)}") for k in entity.keys]
-    place = [F.col(f"row.{c}") for c in (records.PARTITION, records.OFFSET)]
+    place = [F.col(f"{PLACE}.partition"), F.col(f"{PLACE}.offset")]
     order = place
     if entity.order_by is not None:
         # A tombstone has no value to be ordered by: it takes the highest that came before it.
@@ -128,8 +151,8 @@ def _newer_than_target(entity: Entity) -> Column:
         return F.col(f"{'s.row' if side == 's' else 't'}.{_quoted(name)}")
 
     topic = of("s", records.TOPIC_ID) != of("t", records.TOPIC_ID)
-    place_s = F.struct(of("s", records.PARTITION), of("s", records.OFFSET))
-    place_t = F.struct(of("t", records.PARTITION), of("t", records.OFFSET))
+    place_s = F.struct(F.col(f"s.{PLACE}.partition"), F.col(f"s.{PLACE}.offset"))
+    place_t = F.struct(of("t", records.PARTITION).alias("partition"), of("t", records.OFFSET).alias("offset"))
     later = topic | (place_s > place_t)
     if entity.order_by is None:
         return F.coalesce(later, F.lit(True))
@@ -152,16 +175,22 @@ def _target(spark: SparkSession, table: TableRef) -> DeltaTable:
     return DeltaTable.forPath(spark, table.path) if table.path else DeltaTable.forName(spark, table.sql)
 
 
-def _commit(execute: Callable[[], object], spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed:
+def _commit(
+    execute: Callable[[], object],
+    spark: SparkSession,
+    table: TableRef,
+    own: OwnCommit,
+    arrived: Callable[[SparkSession, TableRef, OwnCommit], Committed | None] = written,
+) -> Committed:
     with commit_lock(table), _as_own(spark, own):
         try:
             execute()
         except Exception:
-            found = written(spark, table, own)
+            found = arrived(spark, table, own)
             if found is None:
                 raise
             return found
-    found = written(spark, table, own)
+    found = arrived(spark, table, own)
     if found is None:
         raise RetriableError(
             f"the merge of {own.token} into {table} was skipped: seq {own.seq} is taken already"
@@ -175,7 +204,7 @@ def _as_own(spark: SparkSession, own: OwnCommit) -> Iterator[None]:
     silence, and an OPTIMIZE would carry the marks.
     """
     options = {
-        _TXN_APP: f"tidemark:{own.stream}",
+        _TXN_APP: own.txn_app,
         _TXN_VERSION: str(own.seq),
         _METADATA: own.to_json(),
     }

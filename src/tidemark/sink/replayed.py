@@ -50,7 +50,7 @@ def append_replayed(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committ
         writer = (
             rows.write.format("delta")
             .mode("append")
-            .option("txnAppId", f"tidemark:{own.stream}:replay")
+            .option("txnAppId", own.txn_app)
             .option("txnVersion", str(own.seq))
             .option("userMetadata", own.to_json())
         )
@@ -60,16 +60,17 @@ def append_replayed(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committ
             else:
                 writer.saveAsTable(table.sql)
         except Exception:
-            found = _written(spark, table, own)
+            found = replay_written(spark, table, own)
             if found is None:
                 raise
             return found
-    found = _written(spark, table, own)
+    found = replay_written(spark, table, own)
     if found is None:
         raise RetriableError(f"another replay of {table} committed at the same moment")
     return found
 
 
-def _written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
+def replay_written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
+    """The REPLAY commit of this attempt, if it is in the log. Another run's is no reason to stop."""
     entry = find_token(commits_since(DeltaLog(spark, table), own.base), own.token)
     return Committed(entry.version, entry.rows_written, own) if entry is not None else None
