@@ -1,9 +1,9 @@
 """What each way to be idempotent costs, side by side, on a small table and on one of 100 times the rows.
 
 Run it with `python bench/modes.py [records per batch]`. Each mode has a topic and a table of its own on one
-embedded broker; batches go through the whole job, from Kafka to the commit. Measured are the middle of the
-last batches of each size of table, the time per record of a large batch, and what the memory of
-`fingerprint` takes (as Spark reports it), beside the claims of the source document.
+embedded broker; batches go through the whole job, from Kafka to the commit. Measured are the middle batch on
+either table, in turn, the time per record of large batches (the first mode pays for the warm-up there), and
+what the memory of `fingerprint` takes as Spark reports it, beside the claims of the source document.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from tidemark.pipeline.ingest import Ingest
 from tidemark.platform.session import local_session
 
 TIMES = 100
-BATCHES = 7
-COUNTED = 5
+BATCHES = 5
+ROUNDS = 2
 WAYS: dict[str, dict[str, Any]] = {
     "kafka-native": {"mode": "kafka-native"},
     "merge, insert-only": {"mode": "merge"},
@@ -79,48 +79,68 @@ class StateSize(StreamingQueryListener):
 
 
 @dataclass
-class Measured:
-    """Seconds of the middle batch at one and at 100 times the rows; microseconds a record in bulk."""
+class Stream:
+    """A topic, a table and a mode. `land` produces records and lets the job run until they have landed."""
 
-    small: float
-    large: float
-    bulk_us: float
-    state: StateSize
+    spark: SparkSession
+    bootstrap: str
+    name: str
+    way: dict[str, Any]
+    folder: Path
+    sent: int = 0
 
-    @property
-    def ratio(self) -> float:
-        return self.large / self.small
+    def __post_init__(self) -> None:
+        create_topic(self.bootstrap, self.name, 2)
 
-
-def measure(spark: SparkSession, bootstrap: str, way: str, folder: Path, batch: int) -> Measured:
-    topic = way.replace(", ", "-").replace(" ", "-")
-    create_topic(bootstrap, topic, 2)
-    state = StateSize()
-    spark.streams.addListener(state)
-    sent = 0
-
-    def land(records: int, most: int) -> list[BatchReport]:
-        nonlocal sent
-        numbers = range(sent, sent + records)
-        produce(bootstrap, topic, [SampleRecord(payload(n), partition=n % 2) for n in numbers])
-        sent += records
+    def land(self, records: int, most: int) -> list[BatchReport]:
+        numbers = range(self.sent, self.sent + records)
+        produce(self.bootstrap, self.name, [SampleRecord(payload(n), partition=n % 2) for n in numbers])
+        self.sent += records
         reports = Reports()
-        settings = settings_of(bootstrap, topic, WAYS[way], folder / topic, most)
-        outcome = Ingest(spark, settings, available_now=True, observers=[reports]).run()[0]
+        settings = settings_of(self.bootstrap, self.name, self.way, self.folder / self.name, most)
+        outcome = Ingest(self.spark, settings, available_now=True, observers=[reports]).run()[0]
         if outcome.error is not None:
             raise outcome.error
         return reports.kept
 
-    small = land(batch * BATCHES, batch)[-COUNTED:]
-    bulk = land(batch * TIMES, batch * TIMES)
-    large = land(batch * BATCHES, batch)[-COUNTED:]
-    spark.streams.removeListener(state)
-    return Measured(
-        statistics.median(r.seconds for r in small),
-        statistics.median(r.seconds for r in large),
-        sum(r.seconds for r in bulk) / sum(r.read for r in bulk) * 1e6,
-        state,
-    )
+
+@dataclass
+class Measured:
+    """Seconds of each batch on the small and the large table; microseconds a record in bulk."""
+
+    bulk_us: float
+    state: StateSize
+    small: list[float] = field(default_factory=list)
+    large: list[float] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.large) / statistics.median(self.small)
+
+
+def measure(spark: SparkSession, bootstrap: str, folder: Path, batch: int) -> dict[str, Measured]:
+    """All modes in turn, small and large table in turn, once everything is warm."""
+    found: dict[str, Measured] = {}
+    pairs: dict[str, tuple[Stream, Stream]] = {}
+    for way, options in WAYS.items():
+        name = way.replace(", ", "-").replace(" ", "-")
+        small, large = (
+            Stream(spark, bootstrap, f"{name}-{size}", options, folder) for size in ("small", "large")
+        )
+        state = StateSize()
+        spark.streams.addListener(state)
+        rows = batch * BATCHES * ROUNDS * TIMES
+        bulk = large.land(rows, rows // 4)
+        spark.streams.removeListener(state)
+        small.land(batch, batch)
+        found[way] = Measured(sum(r.seconds for r in bulk) / rows * 1e6, state)
+        pairs[way] = (small, large)
+    for _ in range(ROUNDS):
+        for way, (small, large) in pairs.items():
+            # The first batch of a query pays for its start.
+            found[way].small += [r.seconds for r in small.land(batch * BATCHES, batch)[1:]]
+            found[way].large += [r.seconds for r in large.land(batch * BATCHES, batch)[1:]]
+    return found
 
 
 def payload(number: int) -> bytes:
@@ -150,18 +170,13 @@ def settings_of(bootstrap: str, topic: str, way: dict[str, Any], folder: Path, m
 def main(batch: int) -> None:
     spark = local_session("tidemark-bench-modes", master="local[2]")
     with tempfile.TemporaryDirectory() as name, EmbeddedBroker() as broker:
-        # The first mode would pay for the warm-up of all.
-        measure(spark, broker.bootstrap, next(iter(WAYS)), Path(name) / "warm-up", max(20, batch // 20))
-        found = {}
-        for way in WAYS:
-            folder = Path(name) / "measured"
-            found[way] = measure(spark, broker.bootstrap, way, folder, batch)
+        found = measure(spark, broker.bootstrap, Path(name), batch)
     report(batch, found)
     spark.stop()
 
 
 def report(batch: int, found: dict[str, Measured]) -> None:
-    base = next(iter(found.values()))
+    base, rows = next(iter(found.values())), batch * BATCHES * ROUNDS
     table = Table(
         "mode",
         "batch, s",
@@ -171,7 +186,7 @@ def report(batch: int, found: dict[str, Measured]) -> None:
         "bulk, µs a record",
         "state, MB",
         "state, bytes an entry",
-        title=f"batches of {batch:,}, tables of {batch * BATCHES:,} and {batch * (BATCHES + TIMES):,}",
+        title=f"batches of {batch:,}, tables of up to {rows:,} and over {rows * TIMES:,} rows",
     )
     for way, m in found.items():
         table.add_row(way, *_cells(m, base))
@@ -183,11 +198,12 @@ def report(batch: int, found: dict[str, Measured]) -> None:
 
 def _cells(m: Measured, base: Measured) -> Sequence[str]:
     per_entry = f"{m.state.bytes / m.state.rows:,.0f}" if m.state.rows else "-"
+    small = statistics.median(m.small)
     return (
-        f"{m.small:.2f}",
-        f"{m.large:.2f}",
+        f"{small:.2f}",
+        f"{statistics.median(m.large):.2f}",
         f"{m.ratio:.2f}",
-        f"{m.small / base.small:.2f} ×",
+        f"{small / statistics.median(base.small):.2f} ×",
         f"{m.bulk_us:,.1f}",
         f"{m.state.bytes / 1e6:,.1f}" if m.state.rows else "0",
         per_entry,
@@ -195,4 +211,4 @@ def _cells(m: Measured, base: Measured) -> Sequence[str]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5_000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000)
