@@ -47,11 +47,10 @@ def write(plan: BatchPlan, routed: DataFrame, own: OwnCommit, bounds: Bounds, no
         entity = Entity(options.merge_keys, options.order_by)
         return upsert(versions(routed), plan.table, own, entity)
     accepted = routed.where((F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("novel"))
+    if options.mode is Mode.MERGE:
+        ranges = {p: (bounds.start.at(p), bounds.end[p]) for p in bounds.partitions}
+        return insert(accepted.select("row.*"), plan.table, own, ranges)
     new = not_landed(accepted, plan.table, plan.topic.id, novelty)
     if options.mode is Mode.FINGERPRINT:
         new = not_landed_as_copy(new, plan, novelty)
-    rows = new.select("row.*")
-    if options.mode is Mode.MERGE:
-        ranges = {p: (bounds.start.at(p), bounds.end[p]) for p in bounds.partitions}
-        return insert(rows, plan.table, own, ranges)
-    return append(rows, plan.table, own)
+    return append(new.select("row.*"), plan.table, own)
