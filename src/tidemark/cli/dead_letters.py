@@ -28,7 +28,7 @@ from tidemark.cli.letter_options import (
     mark,
     open_letters,
 )
-from tidemark.cli.letter_picture import picture
+from tidemark.cli.letter_picture import in_words, picture
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, print_json
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import UsageError
@@ -189,15 +189,7 @@ def replay(
             by=by,
             progress=lambda step: shown.update(f"replaying: {step}"),
         )
-    if as_json:
-        print_json(done.as_dict())
-    else:
-        would = "would be " if dry_run else ""
-        Console(highlight=False).print(
-            f"{done.chosen} chosen: {done.resolved} {would}resolved ({done.already} had landed before),"
-            f" {done.rejected} {would}rejected again {done.codes or ''}, {done.parked} {would}parked,"
-            f" {done.waiting} not completed by the stream yet, {done.omitted} without their bytes"
-        )
+    print_json(done.as_dict()) if as_json else Console(highlight=False).print(in_words(done))
     if done.rejected or done.parked:
         raise typer.Exit(1)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from tidemark.pipeline.replay import Replayed
 
 _SHOWN_BYTES = 4096
 _HEX_WIDTH = 16
@@ -63,3 +66,13 @@ def as_hex(raw: bytes) -> str:
         readable = "".join(chr(b) if 32 <= b < 127 else "." for b in part)
         lines.append(f"{at:06x}  {part.hex(' '):<{_HEX_WIDTH * 3 - 1}}  {readable}")
     return "\n".join(lines)
+
+
+def in_words(done: Replayed) -> str:
+    """What a replay came to, or would."""
+    would = "would be " if done.dry_run else ""
+    return (
+        f"{done.chosen} chosen: {done.resolved} {would}resolved ({done.already} had landed before),"
+        f" {done.rejected} {would}rejected again {done.codes or ''}, {done.parked} {would}parked,"
+        f" {done.waiting} not completed by the stream yet, {done.omitted} without their bytes"
+    )

@@ -123,6 +123,10 @@ class DeadLetterOptions(Section):
     retention: int | None = Field(
         None, gt=0, description="Seconds the DLQ topic keeps dead letters; broker's default."
     )
+    keep_table: bool = Field(
+        False,
+        description="`tidemark ingest` keeps the DLQ table too; else `tidemark dead-letters stream` does.",
+    )
     publish_timeout: float = Field(
         30, gt=0, description="Seconds to wait for all acknowledgements of a batch."
     )

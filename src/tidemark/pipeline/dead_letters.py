@@ -62,12 +62,13 @@ def start_letters(
     target: Target,
     *,
     available_now: bool,
+    reader: str = "dead-letters",
     sleep: Callable[[float], bool] | None = None,
 ) -> StreamingQuery | None:
     """Start the query, or return None while there is no DLQ topic, and so no dead letter.
 
-    The tables are created first. The checkpoint is named after the DLQ topic's id; one that is lost only
-    means that letters are read again, and each still stands once.
+    The tables are created first. The checkpoint is the reader's, and named after the DLQ topic's id; one
+    that is lost, and a second reader, only mean that letters are read again: each still stands once.
     """
     table = LetterTable(target.table)
     table.create(spark)
@@ -82,7 +83,7 @@ def start_letters(
     dlq_records = read_stream(
         spark, settings.kafka, topic, start=Marks(), processing=processing, bounded=available_now
     )
-    root = f"{settings.checkpoint_root.rstrip('/')}/{target.name}.dead-letters"
+    root = f"{settings.checkpoint_root.rstrip('/')}/{target.name}.{reader}"
     writer = (
         dlq_records.writeStream.queryName(f"{target.name} dead letters {target.run[:8]}")
         .option("checkpointLocation", f"{root}/{topic.id}")
@@ -93,8 +94,10 @@ def start_letters(
     return writer.trigger(processingTime=f"{round(processing.poll_interval * 1000)} milliseconds").start()
 
 
-def keep_letters(spark: SparkSession, settings: Settings, target: Target) -> None:
+def keep_letters(
+    spark: SparkSession, settings: Settings, target: Target, *, reader: str = "dead-letters"
+) -> None:
     """Bring the DLQ table up to the end of the DLQ topic. Raises what ended the query."""
-    query = start_letters(spark, settings, target, available_now=True)
+    query = start_letters(spark, settings, target, available_now=True, reader=reader)
     if query is not None:
         query.awaitTermination()

@@ -23,6 +23,11 @@ POINTS = (
     "publish",
     "after-publish",
     "after-group-commit",
+    "letters-start",
+    "letters-merged",
+    "replay-decided",
+    "replay-landed",
+    "replay-noted",
 )
 _reached: Counter[str] = Counter()
 

@@ -22,6 +22,7 @@ from tidemark.pipeline.batch import IngestBatch
 from tidemark.pipeline.batch_plan import BatchPlan
 from tidemark.pipeline.heartbeat import beat_if_due
 from tidemark.pipeline.held_ledger import HeldLedger
+from tidemark.pipeline.letters_beside import LettersBeside
 from tidemark.pipeline.modes import before_the_batch, idempotency_of
 from tidemark.pipeline.observers import Observers
 from tidemark.pipeline.outage_replay import OutageReplay
@@ -164,8 +165,12 @@ class Ingest:
         streak.ledger = ledger
         handler = IngestBatch(plan, ledger, self._told)
         replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
-        upkeep = Upkeep(self.spark, target, ledger, self.now, replay_outage)
-        watch(self._start_query(target, start, handler), handler, self._stopping, upkeep)
+        keep_letters = LettersBeside(self.spark, self.settings, target, self.available_now)
+        upkeep = Upkeep(self.spark, target, ledger, self.now, replay_outage, keep_letters)
+        try:
+            watch(self._start_query(target, start, handler), handler, self._stopping, upkeep)
+        finally:
+            keep_letters.finish()
         replay_outage()
 
     def _retrying(self, target: Target, attempt: Attempt) -> None:

@@ -59,7 +59,8 @@ class OutageReplay:
 
     def _replay(self) -> None:
         before = self.ledger.dead_lettered
-        keep_letters(self.spark, self.settings, self.target)
+        # A reader of its own: the DLQ table's own query may be running.
+        keep_letters(self.spark, self.settings, self.target, reader="outage-letters")
         admin = self.ledger.plan.admin
         done = replay(self.spark, admin, self.target, Choice(codes=(OUTAGE,)), by=BY)
         if not done.waiting:

@@ -21,11 +21,12 @@ from tidemark.contract.errors import LedgerError, RetriableError, UsageError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.routes import Route
+from tidemark.pipeline.completed import completed_state
 from tidemark.pipeline.fault_points import reach
 from tidemark.pipeline.replay_choice import Choice, Edit
 from tidemark.pipeline.start import Target
 from tidemark.sink.dead_letter_table import LetterTable, event
-from tidemark.sink.ledger import LedgerState, in_generation, read_state
+from tidemark.sink.ledger import read_state
 from tidemark.sink.replayed import append_replayed, newest_replay_seq, not_in_table
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin, Topic
@@ -84,18 +85,9 @@ def replay(
     """
     decode = target.decode
     assert decode is not None
-    if target.stream.idempotency.merge_keys:
-        raise UsageError(
-            f"{target.table} holds one row per entity: an old version cannot be put back by its coordinates",
-            "use --republish: the record goes to the topic again and is merged by its order",
-        )
-    table = LetterTable(target.table)
-    if not table.exists(spark):
-        raise UsageError(
-            f"there is no table {table.facts} yet", "tidemark dead-letters stream makes and fills it"
-        )
+    table = _letters_of(spark, target)
     topic = admin.describe(target.stream.kafka_topic)
-    state = _state(spark, target, topic)
+    state = completed_state(spark, target, topic)
     progress("choose letters")
     if not dry_run:
         table.reopen_undone(spark, by=by)
@@ -139,16 +131,18 @@ def replay(
     return done
 
 
-def _state(spark: SparkSession, target: Target, topic: Topic) -> LedgerState:
-    """The table's ledger; what the stream's checkpoint has committed is complete, though `done` lags."""
-    state = in_generation(read_state(DeltaLog(spark, target.table)), topic.id)
-    if state.newest is None:
-        raise LedgerError(f"{target.table} has no marks", "tidemark ingest opens its ledger")
-    if state.newest.checkpoint:
-        position = target.checkpoint(state.newest.checkpoint).position()
-        if position is not None:
-            state = state.done_at_least(position.end)
-    return state
+def _letters_of(spark: SparkSession, target: Target) -> LetterTable:
+    if target.stream.idempotency.merge_keys:
+        raise UsageError(
+            f"{target.table} holds one row per entity: an old version cannot be put back by its coordinates",
+            "use --republish: the record goes to the topic again and is merged by its order",
+        )
+    table = LetterTable(target.table)
+    if not table.exists(spark):
+        raise UsageError(
+            f"there is no table {table.facts} yet", "tidemark dead-letters stream makes and fills it"
+        )
+    return table
 
 
 def _not_completed(topic: Topic, resume: Marks) -> Any:

@@ -99,7 +99,7 @@ class Edit:
                 f"a patch file is for {MOST_PATCHED} letters at most",
                 "choose fewer, or use a SQL expression with --edit",
             )
-        values = [(row[LETTER_ID], json.dumps(_merged(_json(row), self.patch)).encode()) for row in rows]
+        values = [(row[LETTER_ID], json.dumps(merge_patch(_json(row), self.patch)).encode()) for row in rows]
         mended = letters.sparkSession.createDataFrame(values, f"{LETTER_ID} STRING, _mended BINARY")
         return letters.join(mended, LETTER_ID).withColumn(records.PAYLOAD, F.col("_mended")).drop("_mended")
 
@@ -136,7 +136,8 @@ def _json(row: Row) -> Any:
         ) from error
 
 
-def _merged(value: Any, patch: Any) -> Any:
+def merge_patch(value: Any, patch: Any) -> Any:
+    """`value` with `patch` merged into it, as RFC 7386 says: null takes a member away."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(value) if isinstance(value, dict) else {}
@@ -144,5 +145,5 @@ def _merged(value: Any, patch: Any) -> Any:
         if change is None:
             merged.pop(name, None)
         else:
-            merged[name] = _merged(merged.get(name), change)
+            merged[name] = merge_patch(merged.get(name), change)
     return merged

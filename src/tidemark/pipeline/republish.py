@@ -24,17 +24,18 @@ def republish(
     edit: Edit | None = None,
     dry_run: bool = False,
     by: str = "tidemark",
+    most: int = MOST_FAILURES,
 ) -> int:
     """Publish the chosen letters to the topic that they came from; returns how many.
 
     Every consumer group of the topic reads them again. A record gets new coordinates there; headers say which
     letter it is (`__dlq.replay.coordinates`) and how often it was published again (one counter,
-    `__dlq.replay.count`). One that was published again three times is parked instead. At least once: killed
+    `__dlq.replay.count`). One that was published again `most` times is parked instead. At least once: killed
     between the publication and the note of it, a letter may be published twice.
     """
     table = LetterTable(target.table)
     chosen = choice.of(table.letters(spark)).where(F.col(records.PAYLOAD).isNotNull()).localCheckpoint()
-    ready = chosen.where(F.col("replay_count") < MOST_FAILURES)
+    ready = chosen.where(F.col("replay_count") < most)
     count = ready.count()
     if dry_run:
         return count
@@ -54,8 +55,8 @@ def republish(
     )
     how = F.lit(str(edit)) if edit is not None else F.lit(None).cast("string")
     events = event(ready.withColumn("edit", how), LetterStatus.REPLAYED, by=by, note=F.lit("published again"))
-    over = chosen.where(F.col("replay_count") >= MOST_FAILURES)
-    told = F.lit(f"published again {MOST_FAILURES} times already")
+    over = chosen.where(F.col("replay_count") >= most)
+    told = F.lit(f"published again {most} times already")
     table.note(events.unionByName(event(over, LetterStatus.PARKED, by=by, note=told)))
     return count
 

@@ -15,6 +15,7 @@ from tidemark.contract.errors import RestartStream
 from tidemark.pipeline.fingerprints import memory_problem
 from tidemark.pipeline.heartbeat import beat_if_due
 from tidemark.pipeline.held_ledger import HeldLedger
+from tidemark.pipeline.letters_beside import LettersBeside
 from tidemark.pipeline.outage_replay import OutageReplay
 from tidemark.pipeline.probing import probe
 from tidemark.pipeline.start import Target
@@ -33,6 +34,7 @@ class Upkeep:
     ledger: HeldLedger
     now: Callable[[], datetime]
     replay_outage: OutageReplay
+    keep_letters: LettersBeside
     _looked_at: float = field(default_factory=time.monotonic)
     _cleaned_at: float = field(default_factory=time.monotonic)
 
@@ -42,6 +44,7 @@ class Upkeep:
             self._looked_at = time.monotonic()
             beat_if_due(self.spark, self.target, self.ledger.plan.topic, now=self.now())
         self._clean_up()
+        self.keep_letters()
         self.replay_outage()
 
     def _clean_up(self) -> None:
