@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from tidemark.contract.marks import Marks
 
@@ -35,8 +35,9 @@ class OwnCommit:
     the log after `base`, the table version at which the marks were read. `marks` is the next offset
     of each partition after this commit, `done` how far the dead letters are complete too, `ceiling`
     the highest marks ever committed. `checkpoint` names the query checkpoint that wrote it, or is
-    empty. `jumped` lists ranges that were dead-lettered or lost instead of landed, as
-    partition -> [from, to).
+    empty. `counts` are those of the batch before: a batch's own are known only once it is committed.
+    `jumped` lists ranges that were dead-lettered or lost instead of landed, as partition -> [from, to).
+    `table_id` is Delta's id of the table that the marks belong to.
     """
 
     kind: CommitKind
@@ -50,9 +51,9 @@ class OwnCommit:
     ceiling: Marks = field(default_factory=Marks)
     checkpoint: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
-    valid_through: str | None = None
     jumped: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     reason: str | None = None
+    table_id: str | None = None
 
     @property
     def txn_app(self) -> str:
@@ -62,9 +63,6 @@ class OwnCommit:
     @property
     def run(self) -> str:
         return self.token.split("/", 1)[0]
-
-    def with_token(self, token: str) -> Self:
-        return replace(self, token=token)
 
     def to_json(self) -> str:
         body: dict[str, Any] = {
@@ -80,9 +78,9 @@ class OwnCommit:
             "ceiling": dict(self.ceiling),
             "checkpoint": self.checkpoint,
             "counts": dict(self.counts),
-            "valid_through": self.valid_through,
             "jumped": {p: list(r) for p, r in self.jumped.items()},
             "reason": self.reason,
+            "table_id": self.table_id,
         }
         kept = {k: v for k, v in body.items() if v not in (None, "", {})}
         return json.dumps({METADATA_KEY: kept}, separators=(",", ":"))
@@ -106,9 +104,9 @@ class OwnCommit:
                 ceiling=_marks(body.get("ceiling")),
                 checkpoint=body.get("checkpoint", ""),
                 counts=body.get("counts", {}),
-                valid_through=body.get("valid_through"),
                 jumped={int(p): (r[0], r[1]) for p, r in body.get("jumped", {}).items()},
                 reason=body.get("reason"),
+                table_id=body.get("table_id"),
             )
         except (ValueError, KeyError, TypeError):
             return None

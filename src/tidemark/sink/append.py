@@ -97,7 +97,7 @@ def check_still_ours(table: TableRef, known: LedgerState, now: LedgerState, *, r
     """
     if now.restored:
         raise RestartStream(f"{table} was restored to an older version while the stream ran")
-    if now.version < known.version:
+    if now.version < known.version or (known.newest is not None and now.newest is None):
         raise LedgerError(
             f"the log of {table} ends at version {now.version}, before version {known.version} that was"
             " read: the table was dropped and created again",

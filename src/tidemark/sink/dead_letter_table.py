@@ -82,6 +82,17 @@ class LetterTable:
         else:
             writer.saveAsTable(self.statuses.sql)
 
+    def forget(self, letters: DataFrame) -> None:
+        """Delete letters (`letter_id`) and their events. Their bytes are gone then."""
+        for table in (self.facts, self.statuses):
+            (
+                _delta(letters.sparkSession, table)
+                .alias("t")
+                .merge(letters.alias("s"), f"t.{LETTER_ID} = s.{LETTER_ID}")
+                .whenMatchedDelete()
+                .execute()
+            )
+
     def letters(self, spark: SparkSession) -> DataFrame:
         """Every letter with its status: `LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
         `status_note`, `edit`, `table_version`.

@@ -1,0 +1,70 @@
+"""`tidemark compare`: two tables of one topic, by coordinates and content."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.contract.errors import UsageError
+
+if TYPE_CHECKING:
+    from tidemark.config.destination import TableRef
+    from tidemark.config.settings import Settings
+
+app = typer.Typer(help="Compare two tables by coordinates and content.")
+
+
+@app.callback(invoke_without_command=True)
+def compare(
+    left: Annotated[str, typer.Argument(help="A stream, a folder or a catalog name.")],
+    right: Annotated[str, typer.Argument(help="A stream, a folder or a catalog name.")],
+    *,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", help="Column to leave out. Repeatable.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="All rows, also what only one has landed so far.")
+    ] = False,
+    config: Config = DEFAULT_CONFIG,
+    target: Target = None,
+    as_json: AsJson = False,
+) -> None:
+    """Exit code 1 where they differ."""
+    from tidemark.pipeline.compare import compare as compare_tables
+    from tidemark.platform.open_session import session_for
+
+    settings = open_settings(config, target)
+    tables = [_table(settings, name) for name in (left, right)]
+    found = compare_tables(session_for(settings), *tables, ignore=tuple(ignore or ()), everything=everything)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        picture = Table("", "records", title=f"{found.left} and {found.right}")
+        for name in ("same", "different", "only_left", "only_right", "doubled"):
+            picture.add_row(name.replace("_", " "), f"{getattr(found, name):,}")
+        console = Console(highlight=False)
+        console.print(picture)
+        for kind, places in found.examples.items():
+            console.print(f"{kind}: {', '.join(f'{p}:{o}' for _, p, o in places)} (partition:offset)")
+        if found.left_out:
+            console.print(f"columns of one only, left out: {', '.join(found.left_out)}")
+    if not found.equal:
+        raise typer.Exit(1)
+
+
+def _table(settings: Settings, name: str) -> TableRef:
+    from tidemark.config.destination import TableRef
+    from tidemark.platform.session import on_databricks
+
+    stream, _, kind = name.partition(":")
+    if stream in settings.streams:
+        tables = settings.tables(stream, scheme="s3" if on_databricks() else "s3a")
+        chosen = kind or ("decoded" if "decoded" in tables else "landing")
+        if chosen not in tables:
+            raise UsageError(f"stream {stream} has no {chosen} table", f"it has: {', '.join(tables)}")
+        return tables[chosen]
+    return TableRef(path=settings.location(name)) if "/" in name else TableRef(name=name)
