@@ -1,0 +1,68 @@
+"""Where `tidemark serve` listens, and what the pages make of numbers and bytes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from pydantic import SecretStr
+
+from tidemark.cli.serve import _where
+from tidemark.config.sections import MetricsSettings
+from tidemark.console.charts import lag_chart, throughput_chart
+from tidemark.console.desk import _literal
+from tidemark.console.shown import age, count, moment, text_of
+from tidemark.contract.errors import UsageError
+from tidemark.pipeline.watch import Point
+
+
+def test_the_options_go_over_the_configuration() -> None:
+    at = _where(MetricsSettings(port=9000), None, 0)
+    assert (at.host, at.port) == ("127.0.0.1", 0)
+    open_to_all = _where(MetricsSettings(token=SecretStr("t")), "0.0.0.0", None)
+    assert (open_to_all.host, open_to_all.port, open_to_all.is_loopback) == ("0.0.0.0", 8080, False)
+
+
+def test_an_address_that_others_reach_is_refused_without_a_token() -> None:
+    with pytest.raises(UsageError, match="can be reached from outside") as raised:
+        _where(MetricsSettings(), "0.0.0.0", None)
+    assert "metrics.token" in str(raised.value.hint)
+
+
+def test_charts_show_lag_and_the_rate_between_two_looks() -> None:
+    points = [Point(0, 100, 0), Point(10, 50, 50), Point(20, 0, 100), Point(30, 60, 40)]
+    lag, rate = lag_chart(points), throughput_chart(points)
+    assert (lag.newest, lag.highest, lag.minutes) == (60, 100, 0.5)
+    assert (rate.newest, rate.highest) == (0, 5), "a rewind is no negative rate"
+    assert len(lag.line.split()) == 4
+    assert lag_chart([]).line == ""
+    assert throughput_chart(points[:1]).newest == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "exact"),
+    [
+        (b'{"id": 1}', '{"id": 1}', True),
+        ("zw\u00f6lf\n\t".encode(), "zw\u00f6lf\n\t", True),
+        (None, "", False),
+        (b"\x00\x01", "\x00\x01", False),
+        (b"\xff\x10", "ff 10", False),
+        (b"a\r\nb", "a\r\nb", False),
+        (b"x" * 20_000, "x" * 16_384, False),
+    ],
+)
+def test_a_payload_can_be_edited_only_where_its_text_is_exactly_its_bytes(
+    value: bytes | None, text: str, exact: bool
+) -> None:
+    assert text_of(value) == (text, exact)
+
+
+def test_an_edit_is_a_literal_whatever_is_in_it() -> None:
+    assert _literal('it\'s a \\ "test"') == "'it\\'s a \\\\ \"test\"'"
+
+
+def test_numbers_and_ages_read_well() -> None:
+    assert [count(v) for v in (0, 1234, 12.34, 40.0, 123456.7)] == ["0", "1,234", "12.3", "40", "123,457"]
+    assert [age(v) for v in (None, 5, 600, 7200, 200_000)] == ["never", "5 s", "10 min", "2 h", "2 d"]
+    assert moment(datetime(2026, 1, 2, 3, 4, 5)) == "2026-01-02 03:04:05"
+    assert moment(None) == "–"
