@@ -55,7 +55,8 @@ def writer(world: World, run: str) -> Steps:
     state = world.state()
     yield
     if state.newest is None:
-        state = yield from world.open(run, state, Marks.starting(world.ends), Marks.starting(world.ends))
+        begin = Marks(dict.fromkeys(world.ends, 0))
+        state = yield from world.open(run, state, begin, begin)
     elif state.restored:
         if world.holds(Rule.REOPEN):
             world.reopen_letters()

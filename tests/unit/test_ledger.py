@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from tidemark.config.destination import TableRef
 from tidemark.contract.errors import LedgerError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.sink.append import check_still_ours
 from tidemark.sink.ledger import (
     LedgerState,
     commits_since,
@@ -279,3 +281,10 @@ def test_a_topic_made_again_starts_at_nothing_and_keeps_the_seq() -> None:
     again = in_generation(state, "another")
     assert (again.marks, again.done, again.ceiling, again.restored) == (Marks(), Marks(), Marks(), False)
     assert again.seq == 3
+
+
+def test_a_log_without_own_commits_is_refused_when_there_were_some_before() -> None:
+    known = read_state(three_batches())
+    emptied = LedgerState(version=known.version + 5)
+    with pytest.raises(LedgerError, match="dropped and created again"):
+        check_still_ours(TableRef(path="t"), known, emptied, run="run")

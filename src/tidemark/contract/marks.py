@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 
@@ -56,11 +56,3 @@ class Marks(Mapping[int, int]):
     def behind(self, other: Marks) -> dict[int, tuple[int, int]]:
         """Partitions where these marks are below `other`: partition -> (here, there)."""
         return {p: (self.at(p), other.at(p)) for p in sorted({*self, *other}) if self.at(p) < other.at(p)}
-
-    def records_up_to(self, end: Mapping[int, int]) -> int:
-        """Offsets between these marks and `end`; an upper bound of records, as offsets have holes."""
-        return sum(max(0, e - self.at(p)) for p, e in end.items())
-
-    @classmethod
-    def starting(cls, partitions: Iterable[int]) -> Marks:
-        return cls(dict.fromkeys(partitions, 0))

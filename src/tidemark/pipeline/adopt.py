@@ -71,6 +71,7 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, marks: Marks) 
     """
     topic = admin.describe(target.stream.kafka_topic)
     state = _state(spark, target)
+    facts = tables.describe(spark, target.table)
     seq = state.seq
     while seq < _LARGEST_SEQ:
         try:
@@ -85,6 +86,7 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, marks: Marks) 
                 reason="adopted",
                 kind=CommitKind.ADOPT,
                 seq=seq + 1,
+                table_id=facts.id if facts else None,
             )
         except RetriableError:
             seq = max(1, seq * 2)

@@ -104,6 +104,7 @@ class HeldLedger:
             checkpoint=self.plan.checkpoint_id,
             counts=self.counts,
             jumped=state.marks.behind(bounds.start),
+            table_id=state.newest.table_id if state.newest else None,
         )
 
     @property

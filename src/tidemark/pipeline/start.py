@@ -15,13 +15,14 @@ from tidemark.config.stream import Destination, Mode, Stream
 from tidemark.contract.errors import DataLoss, LedgerError, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.pipeline.fingerprints import memory_problem
+from tidemark.pipeline.recreated import remove_mislabelled
+from tidemark.pipeline.usable_checkpoint import usable_checkpoint
 from tidemark.platform.files import files_at
 from tidemark.sink import table as tables
 from tidemark.sink.append import append_nothing, state_after
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
-from tidemark.source.checkpoint import Checkpoint, Position
+from tidemark.source.checkpoint import Checkpoint
 from tidemark.source.topics import KafkaAdmin, Topic, settled_ends
 from tidemark.transform import DecodePlan
 
@@ -84,14 +85,15 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
     state = read_state(DeltaLog(spark, target.table))
     if state.newest is None:
         _refuse_rows_without_marks(spark, target.table)
-        state = _open(spark, admin, target, topic, state)
+        state = _open(spark, admin, target, topic, state, table_id=facts.id)
     elif state.newest.stream != target.name:
         raise LedgerError(
             f"{target.table} is written by stream {state.newest.stream}, not by {target.name}",
             f"one stream per table; if the stream was renamed: tidemark adopt --stream {target.name}",
         )
-    state = _reopen_if_needed(spark, target, topic, state)
-    usable = _usable_checkpoint(target, state, now)
+    _check_identity(target.table, facts.id, state)
+    state = _reopen_if_needed(spark, admin, target, topic, state)
+    usable = usable_checkpoint(target, state, now)
     if usable is not None:
         state = state.done_at_least(usable.position.end)
     checked = _within_kafka(spark, admin, target, topic, state)
@@ -112,15 +114,39 @@ def _refuse_rows_without_marks(spark: SparkSession, table: TableRef) -> None:
         )
 
 
+def _check_identity(table: TableRef, table_id: str, state: LedgerState) -> None:
+    known = state.newest.table_id if state.newest else ""
+    if known and known != table_id:
+        raise LedgerError(
+            f"{table} is another table (id {table_id}) than the one its marks belong to (id {known})",
+            "land everything again: tidemark adopt --marks earliest; or go on where the marks stand:"
+            " tidemark adopt --marks kept",
+        )
+
+
 def _open(
-    spark: SparkSession, admin: KafkaAdmin, target: Target, topic: Topic, state: LedgerState
+    spark: SparkSession,
+    admin: KafkaAdmin,
+    target: Target,
+    topic: Topic,
+    state: LedgerState,
+    *,
+    table_id: str,
 ) -> LedgerState:
     """The first own commit of a table: the stream's starting offsets become its marks."""
     latest = target.stream.starting_offsets == "latest"
     marks = admin.ends(topic) if latest else admin.earliest(topic)
     try:
         return open_generation(
-            spark, target, topic, state, marks=marks, done=marks, ceiling=marks, reason="new table"
+            spark,
+            target,
+            topic,
+            state,
+            marks=marks,
+            done=marks,
+            ceiling=marks,
+            reason="new table",
+            table_id=table_id,
         )
     except RetriableError as error:
         raise LedgerError(
@@ -129,7 +155,9 @@ def _open(
         ) from error
 
 
-def _reopen_if_needed(spark: SparkSession, target: Target, topic: Topic, state: LedgerState) -> LedgerState:
+def _reopen_if_needed(
+    spark: SparkSession, admin: KafkaAdmin, target: Target, topic: Topic, state: LedgerState
+) -> LedgerState:
     """After a RESTORE the marks go back, after a new topic they begin again: either opens a generation."""
     assert state.newest is not None
     if state.newest.topic_id != topic.id:
@@ -140,6 +168,7 @@ def _reopen_if_needed(spark: SparkSession, target: Target, topic: Topic, state: 
             before=state.newest.topic_id,
             now=topic.id,
         )
+        remove_mislabelled(spark, admin, target.table, newest=state.newest, topic=topic)
         nothing = Marks()
         return open_generation(
             spark, target, topic, state, marks=nothing, done=nothing, ceiling=nothing, reason="new topic"
@@ -172,7 +201,7 @@ def _within_kafka(
         raise DataLoss(
             f"the marks of {target.table} lie beyond the end of topic {topic.name}: {told}",
             "the topic lost records (unclean leader election, or truncated); to land what comes from here on:"
-            " tidemark adopt --marks latest",
+            " tidemark rewind --to-latest",
         )
     earliest = admin.earliest(topic)
     lost = {p: r for p, r in state.resume.behind(earliest).items() if p in topic.partitions}
@@ -183,7 +212,8 @@ def _within_kafka(
     if target.stream.on_data_loss == "stop":
         raise DataLoss(
             f"retention took {count} records of topic {topic.name} that were not read yet: {told}",
-            "to record the loss and go on: on-data-loss: continue, or tidemark adopt --marks earliest",
+            "to record the loss and go on: on-data-loss: continue, or tidemark rewind"
+            + "".join(f" --to-offset {p}={first}" for p, (_, first) in lost.items()),
         )
     log.error("records lost to retention", stream=target.name, records=count, ranges=told)
     marks, done = state.marks.highest(earliest), state.done.highest(earliest)
@@ -218,8 +248,9 @@ def open_generation(
     jumped: dict[int, tuple[int, int]] | None = None,
     seq: int | None = None,
     checkpoint: str = "",
+    table_id: str | None = None,
 ) -> LedgerState:
-    """An empty own commit that sets the marks, fenced like any other."""
+    """An empty own commit that sets the marks, fenced like any other. `table_id` is kept where not given."""
     seq = state.seq + 1 if seq is None else seq
     own = OwnCommit(
         kind=kind,
@@ -234,42 +265,7 @@ def open_generation(
         checkpoint=checkpoint,
         jumped=jumped or {},
         reason=reason,
+        table_id=table_id if table_id is not None or state.newest is None else state.newest.table_id,
     )
     committed = append_nothing(spark, target.table, own, target.schema)
     return replace(state_after(committed, replace(state, ceiling=ceiling)), restored=False)
-
-
-@dataclass(frozen=True)
-class _Usable:
-    identifier: str
-    checkpoint: Checkpoint
-    position: Position
-    initial: Marks
-
-
-def _usable_checkpoint(target: Target, state: LedgerState, now: datetime) -> _Usable | None:
-    """The checkpoint that the newest own commit names, if Spark can start from it and it joins the marks.
-
-    Another mode's is never taken: a switch starts afresh, and so does the way back.
-    """
-    assert state.newest is not None
-    named = state.newest.checkpoint
-    if not named.startswith(f"{target.stream.idempotency.mode.value}-"):
-        return None
-    checkpoint = target.checkpoint(named)
-    position, initial = checkpoint.position(), checkpoint.initial()
-    forgets = None
-    if target.remembers:
-        now_ms = round(now.timestamp() * 1000)
-        forgets = memory_problem(checkpoint, target.stream.idempotency, now_ms=now_ms)
-    joins = position is not None and initial is not None and position.end <= state.marks
-    if position is not None and initial is not None and joins and forgets is None:
-        return _Usable(named, checkpoint, position, initial)
-    log.warning(
-        "checkpoint cannot be used; resuming from the table's marks",
-        stream=target.name,
-        checkpoint=checkpoint.path,
-        why=forgets
-        or ("missing or damaged" if position is None or initial is None else "ahead of the marks"),
-    )
-    return None

@@ -1,0 +1,47 @@
+"""A topic made again while a batch read it: rows of the new incarnation that landed under the old id."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import structlog
+from delta.tables import DeltaTable
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.config.destination import TableRef
+from tidemark.contract import records
+from tidemark.contract.marks import Marks
+from tidemark.contract.own_commit import OwnCommit
+from tidemark.source.reader import read_range
+from tidemark.source.topics import KafkaAdmin, Topic
+
+log = structlog.get_logger(__name__)
+
+
+def remove_mislabelled(
+    spark: SparkSession, admin: KafkaAdmin, table: TableRef, *, newest: OwnCommit, topic: Topic
+) -> None:
+    """Remove rows that carry the old topic id and are records of `topic`, the new one.
+
+    Only the last batch can hold such rows: the id is compared after each, before `done` passes it. A row
+    is the new topic's if its partition, offset and timestamp are; the record lands again under the new id,
+    as the new topic is read from its beginning. Where the new topic has lost it already, the row stays.
+    Safe to run again, so it comes before the new topic's generation is opened.
+    """
+    begins = admin.earliest(topic).highest(newest.done)
+    ends = {p: min(newest.marks.at(p), end) for p, end in admin.ends(topic).items()}
+    asked = Marks({p: end for p, end in ends.items() if begins.at(p) < end})
+    if not asked:
+        return
+    found = read_range(spark, admin.kafka, topic, start=Marks({p: begins.at(p) for p in asked}), end=asked)
+    keys = (records.PARTITION, records.OFFSET, records.TIMESTAMP)
+    same = [F.col(f"landed.{k}") == F.col(f"new.{k}") for k in keys]
+    condition = reduce(Column.__and__, same, F.col(f"landed.{records.TOPIC_ID}") == newest.topic_id)
+    target = (
+        DeltaTable.forPath(spark, table.path) if table.path else DeltaTable.forName(spark, str(table.name))
+    )
+    # A timestamp that is NULL equals nothing: rather a doubled record than a lost one.
+    merge = target.alias("landed").merge(found.select(*keys).alias("new"), condition)
+    merge.whenMatchedDelete().execute()
+    log.warning("removed what the last batch read of the new topic", table=str(table), below=dict(asked))
