@@ -1,0 +1,132 @@
+"""Many letters, letters beside a running stream, and letters that go round by the topic."""
+
+from __future__ import annotations
+
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from tests.dead_letters.conftest import Letters
+from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
+
+from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
+from tidemark.dev.producers import SampleRecord
+from tidemark.pipeline.dead_letters import letter_target
+from tidemark.pipeline.ingest import Ingest
+from tidemark.pipeline.letter_files import counted
+from tidemark.pipeline.replay_choice import Choice, Edit
+from tidemark.pipeline.republish import republish
+from tidemark.sink.dead_letter_table import schema_of
+
+MakeStream = Callable[..., StreamUnderTest]
+MakeLetters = Callable[[StreamUnderTest], Letters]
+MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
+MANY = 100_000
+
+
+@contextmanager
+def _results_of_at_most(spark: SparkSession, size: str) -> Iterator[None]:
+    """Spark ends a job whose results for the driver are larger than this."""
+    conf, name = spark._jsc.sc().conf(), "spark.driver.maxResultSize"
+    before = conf.get(name, "1g")
+    conf.set(name, size)
+    try:
+        yield
+    finally:
+        conf.set(name, before)
+
+
+def test_a_hundred_thousand_letters_are_listed_and_replayed_when_the_driver_may_hold_few(
+    stream: MakeStream, letters: MakeLetters
+) -> None:
+    flow = stream()
+    flow.produce(good(0))
+    flow.land()
+    kept = letters(flow)
+    kept.table.create(flow.spark)
+    payload = F.concat(
+        F.lit('{"id": '), F.col("id"), F.lit(', "name": "'), F.repeat(F.lit("x"), 500), F.lit('"}')
+    )
+    told = {
+        LETTER_ID: F.concat(F.lit("former:0:"), F.col("id")),
+        "stream_topic": F.lit("former"),
+        "stream_topic_id": F.lit("former"),
+        "stream_partition": F.lit(0),
+        "stream_offset": F.col("id"),
+        "message_payload": F.encode(payload, "UTF-8"),
+        "failure_code": F.when(F.col("id") % 10 == 0, F.lit("RULE_VIOLATED")).otherwise("TYPE_MISMATCH"),
+        "failed_at": F.timestamp_seconds(F.col("id")),
+    }
+    fields = schema_of(LETTER_DDL).fields
+    columns = [told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields]
+    with _results_of_at_most(flow.spark, "8m"):
+        tracemalloc.start()
+        kept.table.merge(flow.spark.range(MANY).select(*columns))
+        summary = counted(kept.table.letters(flow.spark))
+        oldest = Choice(codes=("RULE_VIOLATED",), limit=50).of(kept.table.letters(flow.spark)).collect()
+        done = kept.replay()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert {(r.failure_code, r.letters) for r in summary} == {
+        ("TYPE_MISMATCH", 90_000),
+        ("RULE_VIOLATED", 10_000),
+    }
+    assert [r.stream_offset for r in oldest] == [n * 10 for n in range(50)]
+    assert (done.chosen, done.resolved, done.rejected) == (MANY, MANY, 0)
+    assert flow.rows.count() == MANY + 1
+    assert peak < 32 * 2**20
+
+
+def test_a_replay_and_a_running_stream_do_not_hold_each_other_up_and_letters_are_kept_beside_it(
+    stream: MakeStream, letters: MakeLetters
+) -> None:
+    flow = stream(**{"dead-letter": {"keep-table": True}, "processing": {"poll-interval": 0}})
+    kept = letters(flow)
+    flow.produce(BAD, good(1))
+    running = Ingest(flow.spark, flow.settings())
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    sent = 2
+    try:
+        deadline = time.monotonic() + 120
+        resolved = 0
+        while resolved < 3 and time.monotonic() < deadline:
+            flow.produce(BAD, *[good(n) for n in range(20)])
+            sent += 21
+            if kept.table.exists(flow.spark) and flow.state().newest is not None:
+                resolved += kept.replay(edit=MENDED).resolved
+        assert resolved >= 3
+        assert thread.is_alive()
+    finally:
+        running.stop()
+        thread.join(120)
+    flow.land()
+    kept.replay(edit=MENDED)
+    assert len(flow.landed()) == len(set(flow.landed())) == sent
+    assert {status for _, status in kept.statuses()} == {"resolved"}
+
+
+def test_a_record_that_always_fails_is_parked_with_one_counter_when_it_went_round_by_the_topic(
+    stream: MakeStream, letters: MakeLetters
+) -> None:
+    flow = stream()
+    kept = letters(flow)
+    flow.produce(SampleRecord(BAD, key=b"k", headers=[("h", b"1"), ("h", b"2")]))
+    published, counters = [], []
+    for _ in range(3):
+        flow.land()
+        kept.keep()
+        settings = flow.settings()
+        target = letter_target(flow.spark, settings, NAME, run="here")
+        published.append(republish(flow.spark, settings, target, Choice(), most=2))
+        newest = max(kept.rows(), key=lambda row: row.stream_offset)
+        counters.append([bytes(h.value) for h in newest.message_headers if h.name == "__dlq.replay.count"])
+        assert [h.name for h in newest.message_headers].count("h") == 2
+        assert bytes(newest.message_payload) == BAD
+    assert published == [1, 1, 0]
+    assert counters == [[], [b"1"], [b"2"]]
+    assert kept.statuses() == [(0, "replayed"), (1, "replayed"), (2, "parked")]
