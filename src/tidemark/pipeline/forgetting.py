@@ -43,6 +43,8 @@ def memory_of(spark: SparkSession, target: Target) -> Memory:
     nothing = Memory(target.name, named, 0, None, None)
     if not named.startswith("fingerprint-") or target.checkpoint(named).position() is None:
         return nothing
+    # Spark makes the coordinator of state stores, which the reader asks, along with this.
+    _ = spark.streams.active
     try:
         entries = spark.read.format("statestore").load(target.checkpoint(named).path)
         expires = F.col("value.expiresAtMicros")
