@@ -74,16 +74,16 @@ def test_every_metric_moves_as_it_should_in_a_run_with_faults(
     settings = with_metrics(flow, table={"bucket": str(flow.folder), "path": "lake/metrics"})
     with telemetry_of(settings, flow.spark) as telemetry:
         assert telemetry.url is not None
-        stopped = run(flow, settings, *telemetry.observers)
+        stopped = run(flow, flow.settings(), *telemetry.observers)
         assert "before-publish" in str(stopped.error)
         down = httpx.get(f"{telemetry.url}/actuator/health", timeout=10)
         assert (down.status_code, down.json()["components"]["streams"]["status"]) == (503, "DOWN")
         flow.produce(*[good(n) for n in range(30, 40)])
-        assert run(flow, settings, *telemetry.observers).error is None
+        assert run(flow, flow.settings(), *telemetry.observers).error is None
         # Retention takes offsets that nobody has read.
         flow.produce(*[good(n) for n in range(40, 60)])
         lost = take_all(flow)
-        assert run(flow, settings, *telemetry.observers).error is None
+        assert run(flow, flow.settings(), *telemetry.observers).error is None
         found = scraped(telemetry.url)
         health = httpx.get(f"{telemetry.url}/actuator/health/streams", timeout=10).json()
 
@@ -147,11 +147,14 @@ def test_telemetry_that_fails_never_stops_a_stream(
         # A second application on the same port, with a table that cannot be written and a broken observer.
         settings = with_metrics(flow, table=table, port=taken)
         with telemetry_of(settings, flow.spark) as second:
-            assert run(flow, settings, Broken(), *second.observers).error is None
+            assert run(flow, flow.settings(), Broken(), *second.observers).error is None
         assert second.url is None
         assert second.metrics.value("tidemark_telemetry_errors_total", part="http") == 1
         assert second.metrics.value("tidemark_telemetry_errors_total", part="metrics-table") >= 1
-    assert flow.ids() == list(range(5))
+        # What the configuration asks for is there by itself, and may fail as well.
+        flow.produce(good(5))
+        assert run(flow, settings).error is None
+    assert flow.ids() == list(range(6))
 
 
 def test_every_line_about_a_batch_or_a_record_is_traced_and_shows_no_payload(

@@ -32,7 +32,6 @@ def ingest(
 ) -> None:
     """Runs until stopped (Ctrl-C or SIGTERM). Exit code 1 when a stream stopped by a failure."""
     from tidemark.pipeline.ingest import Ingest
-    from tidemark.pipeline.telemetry import telemetry_of
     from tidemark.platform.open_session import session_for
 
     settings = open_settings(config, target)
@@ -41,9 +40,10 @@ def ingest(
         settings.stream(name)
     spark = session_for(settings)
     progress = IngestProgress(shown=available_now and not as_json)
-    with telemetry_of(settings, spark) as telemetry, progress:
-        observers = [totals, progress, *telemetry.observers]
-        running = Ingest(spark, settings, stream or (), available_now=available_now, observers=observers)
+    with progress:
+        running = Ingest(
+            spark, settings, stream or (), available_now=available_now, observers=[totals, progress]
+        )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: running.stop())
         outcomes = running.run()

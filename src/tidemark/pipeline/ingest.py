@@ -32,6 +32,7 @@ from tidemark.pipeline.running_query import watch
 from tidemark.pipeline.schema_ids import WiderPlan
 from tidemark.pipeline.start import Start, Target, start_of
 from tidemark.pipeline.targets import dead_letter_topic, targets_of
+from tidemark.pipeline.telemetry import telemetry_of
 from tidemark.pipeline.upkeep import Upkeep
 from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.classification import classifier_for
@@ -57,6 +58,7 @@ class Ingest:
     """The streams of one application. `run()` returns when all have ended, with how each did.
 
     `available_now` reads what is there and ends; otherwise queries run until `stop()`, SIGTERM included.
+    While it runs it is watched as `metrics` in the configuration says, besides by `observers`.
     """
 
     spark: SparkSession
@@ -69,6 +71,7 @@ class Ingest:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _stopping: threading.Event = field(default_factory=threading.Event)
     _breakers: Breakers = field(init=False)
+    _watching: Sequence[StreamObserver] = ()
 
     def __post_init__(self) -> None:
         self._breakers = Breakers.of(
@@ -76,6 +79,11 @@ class Ingest:
         )
 
     def run(self) -> list[StreamOutcome]:
+        with telemetry_of(self.settings, self.spark, run=self.run_id) as telemetry:
+            self._watching = telemetry.observers
+            return self._run_all()
+
+    def _run_all(self) -> list[StreamOutcome]:
         names = list(self.streams) or list(self.settings.streams)
         targets = [t for name in names for t in targets_of(self.spark, self.settings, name, run=self.run_id)]
         outcomes: list[StreamOutcome] = []
@@ -126,7 +134,7 @@ class Ingest:
 
     @property
     def _told(self) -> Observers:
-        return Observers(self.observers)
+        return Observers([*self.observers, *self._watching])
 
     def _run_query(self, target: Target, streak: Streak) -> None:
         admin = KafkaAdmin(self.settings.kafka)
@@ -157,6 +165,8 @@ class Ingest:
             marks=start.state.marks,
             fresh=start.fresh,
         )
+        if start.fresh and target.remembers:
+            log.info("no content is remembered yet", stream=target.name, checkpoint=start.checkpoint_id)
         if start.lost:
             self._told.offsets_lost(target.name, records=start.lost)
         beat_if_due(self.spark, target, start.topic, now=self.now())
