@@ -39,6 +39,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = local_session(
         "tidemark-tests",
         master="local[2,3]",
+        # Brings the jars and the log store; where a bucket is says the test that has one.
+        s3={},
         extra_conf={
             "spark.default.parallelism": "2",
             "spark.sql.shuffle.partitions": "2",

@@ -1,7 +1,8 @@
 """On a local file system two commits of one version can overwrite each other in a narrow window.
 
 Delta's log store checks and renames there, which is not one step. A lock file beside the log closes the
-window between Tidemark's own writers; object stores and catalogs have conditional writes of their own.
+window between Tidemark's own writers. On S3 every commit is a conditional write (`log_store`), and catalogs
+have locks of their own.
 """
 
 from __future__ import annotations

@@ -67,10 +67,11 @@ class HadoopFiles:
         file_system.delete(target, True)
 
     def _at(self, path: str) -> tuple[Any, Any, Any]:
-        spark: Any = SparkSession.getActiveSession()
+        # Each stream has a thread of its own, in which no session is active: the process' one is meant.
+        spark: Any = SparkSession.builder.getOrCreate()
         jvm = spark._jvm
         target = jvm.org.apache.hadoop.fs.Path(path)
-        return jvm, target.getFileSystem(spark._jsc.hadoopConfiguration()), target
+        return jvm, target.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()), target
 
 
 def files_at(location: str) -> Files:

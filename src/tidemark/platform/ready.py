@@ -9,6 +9,7 @@ from rich.console import Console
 from tidemark.contract.errors import TidemarkError
 from tidemark.platform.jars import jar_paths, tidemark_home
 from tidemark.platform.java import find_java
+from tidemark.platform.log_store import log_store_jar
 
 
 def main() -> int:
@@ -17,6 +18,7 @@ def main() -> int:
     try:
         java = find_java()
         jars = jar_paths("spark", "broker", "s3")
+        log_store_jar(jar_paths("spark", "s3"), folder=tidemark_home() / "jars")
     except TidemarkError as error:
         console.print(str(error), style="red", markup=False)
         return error.exit_code

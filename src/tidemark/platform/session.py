@@ -8,8 +8,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tidemark.platform.jars import jar_paths
+from tidemark.platform.jars import jar_paths, tidemark_home
 from tidemark.platform.java import find_java
+from tidemark.platform.log_store import log_store_jar
 from tidemark.platform.spark_conf import local_conf
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def local_session(
     """A session in this process on a Java that fits, with Delta and Kafka; the running one if there is.
 
     The process' own time zone becomes UTC too, so that a timestamp collected into Python is the one in
-    the table. `s3`: options `fs.s3a.*`, which also bring the S3 jars. `extra_conf` overrides anything;
+    the table. `s3`: options `fs.s3a.*`, which also bring the S3 jars and our log store. `extra_conf`
+    overrides anything;
     a second `spark.driver.extraJavaOptions` is appended to ours.
 
     Raises:
@@ -61,7 +63,10 @@ def local_session(
         # Executors' Python and the driver's must be the same, whatever `python3` is on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", _python())
     _utc()
-    conf = local_conf(jar_paths("spark", *(() if s3 is None else ("s3",))), s3=s3)
+    jars = jar_paths("spark", *(() if s3 is None else ("s3",)))
+    if s3 is not None:
+        jars.append(log_store_jar(jars, folder=tidemark_home() / "jars"))
+    conf = local_conf(jars, s3=s3)
     for name, value in (extra_conf or {}).items():
         joined = name == "spark.driver.extraJavaOptions"
         conf[name] = f"{conf[name]} {value}" if joined else value

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 
+from tidemark.platform.log_store import CONF as LOG_STORE
+
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
@@ -44,6 +46,8 @@ def local_conf(
         "spark.ui.showConsoleProgress": "false",
         "spark.default.parallelism": cores,
         "spark.sql.shuffle.partitions": cores,
+        # VACUUM lists a table's folders in so many tasks; the default of 10,000 takes a minute here.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": cores,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -54,5 +58,6 @@ def local_conf(
     }
     if s3 is not None:
         conf["spark.hadoop.fs.s3a.impl"] = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+        conf |= LOG_STORE
         conf |= {f"spark.hadoop.{name}": value for name, value in s3.items()}
     return conf
