@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,7 +48,9 @@ def decode(
     plan = decode_plan(chosen, base_dir=settings.config_dir, spark=spark)
     found = explain(spark, [payload for _, payload in named], plan)
     if as_json:
-        print_json([{"payload": name, **asdict(each)} for (name, _), each in zip(named, found, strict=True)])
+        print_json(
+            [{"payload": name, **_plain(asdict(each))} for (name, _), each in zip(named, found, strict=True)]
+        )
     else:
         Console().print(_table([name for name, _ in named], found))
 
@@ -80,6 +84,19 @@ def _of_line(line: bytes) -> Any:
 def _table(names: list[str], found: list[Explained]) -> Table:
     table = Table("payload", "route", "code", "message or row", show_lines=False)
     for name, each in zip(names, found, strict=True):
-        detail = each.message or (json.dumps(each.row, default=str, ensure_ascii=False) if each.row else "")
+        detail = each.message or (json.dumps(_plain(each.row), ensure_ascii=False) if each.row else "")
         table.add_row(name, each.route, each.code or "", detail)
     return table
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: bytes in base64, times in ISO 8601, decimals as text with all their digits."""
+    if isinstance(value, dict):
+        return {str(_plain(k)): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal) else value

@@ -42,14 +42,23 @@ def explain(spark: SparkSession, records_: Payload | Sequence[Payload], plan: De
     given: Sequence[Payload] = [records_] if single else records_  # type: ignore[assignment,list-item]
     if not given:
         return []
-    rows = [_envelope(payload, at) for at, payload in enumerate(given)]
-    order = {(r[1], r[2], r[3]): i for i, r in enumerate(rows)}
-    frame = spark.createDataFrame(rows, records.ENVELOPE_DDL)
-    found: list[Explained | None] = [None] * len(rows)
-    for out in transform(frame, plan).collect():
-        at = order[tuple(out[c] for c in records.COORDINATES)]
-        found[at] = _explained(out)
-    return [e for e in found if e is not None]
+    found: dict[int, Explained] = {}
+    waiting = [(at, _envelope(payload, at)) for at, payload in enumerate(given)]
+    while waiting:
+        # Two records with the same coordinates, as in two exports of one letter, are told apart by the round.
+        order: dict[tuple[Any, ...], int] = {}
+        rows, later = [], []
+        for at, row in waiting:
+            place = row[1:4]
+            if place in order:
+                later.append((at, row))
+            else:
+                order[place] = at
+                rows.append(row)
+        for out in transform(spark.createDataFrame(rows, records.ENVELOPE_DDL), plan).collect():
+            found[order[tuple(out[c] for c in records.COORDINATES)]] = _explained(out)
+        waiting = later
+    return [found[at] for at in range(len(given))]
 
 
 def _envelope(payload: Payload, at: int) -> tuple[Any, ...]:
