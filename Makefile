@@ -66,9 +66,28 @@ check: .venv/.installed ## Format, lint, types, spelling, dead and duplicate cod
 	$(call say,Documentation)
 	@$(MAKE) docs
 
+.PHONY: bench
+bench: .venv/.installed ## Measure against other ways, in turn, on one topic: table, JSON and plot in bench/results
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/bench.txt
+	@$(BIN)/python bench/ingest.py --out bench/results $(BENCH)
+
 .PHONY: docs
 docs: .venv/.installed ## Build the documentation site into site/, strictly
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
+
+.PHONY: bundle-check
+bundle-check: .venv/.installed ## Check the Databricks bundle: shape, rules, typed models
+	@$(BIN)/tidemark bundle check
+
+.PHONY: notebook
+notebook: .venv/.installed ## Run a notebook on a local broker: make notebook NAME=ingest
+	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python -m tidemark.dev.notebook_run $(or $(NAME),ingest)
+
+.PHONY: wheel
+wheel: .venv/.installed ## Build the wheel into dist/
+	@rm -f dist/*.whl
+	@$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python
 
 .PHONY: fmt
 fmt: .venv/.installed ## Format the code and mend what the linter can
@@ -80,6 +99,7 @@ lock: .venv/.uv ## Resolve the pinned requirements again
 	$(call say,Resolving requirements)
 	@$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.txt
 	@$(COMPILE) --group dev pyproject.toml -o requirements/dev.txt
+	@$(COMPILE) --group bench -c requirements/dev.txt -o requirements/bench.txt
 
 .PHONY: clean
 clean: ## Remove caches and build products; .venv and .tidemark stay
