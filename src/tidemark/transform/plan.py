@@ -54,7 +54,6 @@ class DecodePlan:
     writer: Any | None = None
     reader: Any | None = None
     writers: Mapping[int, Any] = field(default_factory=dict)
-    unregistered: frozenset[int] = frozenset()
     cob: Cob | None = None
     rules: tuple[Rule, ...] = ()
     enriched: tuple[tuple[str, str, T.DataType], ...] = ()
@@ -86,11 +85,9 @@ class DecodePlan:
         columns += [T.StructField(name, added.get(name, text)) for name in records.ADDED_COLUMNS]
         return T.StructType(columns)
 
-    def with_writers(
-        self, found: Mapping[int, Any], *, unregistered: frozenset[int] = frozenset()
-    ) -> DecodePlan:
-        """The plan, widened by schemas from the registry and by ids that the registry does not know."""
-        return replace(self, writers={**self.writers, **found}, unregistered=self.unregistered | unregistered)
+    def with_writers(self, found: Mapping[int, Any]) -> DecodePlan:
+        """The plan, widened by schemas from the registry."""
+        return replace(self, writers={**self.writers, **found})
 
 
 def decode_plan(stream: Stream, *, base_dir: Path, spark: SparkSession | None = None) -> DecodePlan:

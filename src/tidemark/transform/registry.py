@@ -103,10 +103,10 @@ class SchemaRegistry:
 
 
 def unknown_ids(envelopes: DataFrame, plan: DecodePlan) -> frozenset[int]:
-    """Schema ids in these records that the plan knows nothing of. Reads the batch where Avro is framed."""
+    """Schema ids in these records that the plan has no schema of. Reads the batch where Avro is framed."""
     if not plan.framed or Format.AVRO not in plan.formats:
         return frozenset()
-    settled = sorted({*plan.writers, *plan.unregistered})
+    settled = sorted(plan.writers)
     payload = F.col(records.PAYLOAD)
     if plan.decoder:
         payload = decoder_named(plan.decoder)(payload).cast("binary")
@@ -118,10 +118,11 @@ def unknown_ids(envelopes: DataFrame, plan: DecodePlan) -> frozenset[int]:
 
 
 def widen(plan: DecodePlan, ids: frozenset[int], registry: SchemaRegistry | None) -> DecodePlan:
-    """The plan with the schemas of these ids. Those nobody knows reject their records from now on.
+    """The plan with the schemas of these ids. One that nobody knows rejects its records, and is asked for
+    again with the next batch that brings it.
 
     Without a registry the ids stay unknown. Raises `RetriableError` while the registry is away.
     """
     found = {i: registry.schema(i) for i in sorted(ids)} if registry is not None else {}
     known = {i: schema for i, schema in found.items() if schema is not None}
-    return plan.with_writers(known, unregistered=frozenset(ids - known.keys()))
+    return plan.with_writers(known)
