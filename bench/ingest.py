@@ -1,7 +1,7 @@
 """`make bench`: Kafka to Delta, Tidemark with every guarantee on against others, on the same records.
 
 Options: `--records`, `--batch`, `--rounds`, `--partitions`, `--bad` (share of bad records), `--cores`,
-`--out` (a folder for `ingest.json` and `ingest.svg`). Medians over the rounds; each rival has its turn in a round.
+`--out` (a folder for `ingest.json` and `ingest.svg`). Medians over the rounds, in which each has its turn.
 """
 
 from __future__ import annotations
