@@ -59,8 +59,9 @@ def dead_letter_topic(
     """The target's DLQ topic, created with the source's partition count if absent; None for landing only.
 
     An existing one may take only smaller records than the source: what does not fit goes to the DLQ table,
-    and a pointer to the topic.
+    and a pointer to the topic. A right that the stream lacks on either topic is missed here, by its name.
     """
+    admin.require(topic.name, "READ")
     if target.decode is None:
         return None
     options = target.stream.dead_letter
@@ -72,6 +73,7 @@ def dead_letter_topic(
         if options.retention is not None:
             configs["retention.ms"] = str(options.retention * 1000)
         found = admin.create(name, partitions=len(topic.partitions), configs=configs)
+    admin.require(name, "WRITE")
     accepts = int(admin.config(name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, largest))
     if accepts < largest + HEADER_BUDGET:
         log.warning(

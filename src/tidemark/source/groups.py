@@ -41,4 +41,4 @@ class GroupOffsets:
             futures = client.alter_consumer_group_offsets([asked], request_timeout=self.admin.timeout)
             futures[self.group].result(self.admin.timeout + 5)
         except (KafkaException, TimeoutError) as error:
-            raise self.admin.failure(error, f"offsets of group {self.group}") from error
+            raise self.admin.failure(error, f"offsets of group {self.group} (DESCRIBE, READ)") from error

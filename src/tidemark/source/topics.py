@@ -65,7 +65,7 @@ class KafkaAdmin:
         except KafkaException as error:
             if error.args[0].code() in _ABSENT:
                 return None
-            raise self.failure(error, f"topic {name}") from error
+            raise self.failure(error, f"topic {name} (DESCRIBE)") from error
         except TimeoutError as error:
             raise self.failure(error, f"topic {name}") from error
         return Topic(name, str(found.topic_id), tuple(sorted(p.id for p in found.partitions)))
@@ -92,6 +92,25 @@ class KafkaAdmin:
         ends = self.ends(topic)
         return Marks({p: o if o >= 0 else ends.at(p) for p, o in found.items()})
 
+    def require(self, name: str, operation: str) -> None:
+        """Raises NonRetriableError, naming the ACL, where this user may not do `operation` on the topic.
+
+        The broker answers for the user that asks, so that a right that only a later step needs is
+        missed before a record is read.
+        """
+        asked = TopicCollection([name])
+        try:
+            found = self.client().describe_topics(
+                asked, include_authorized_operations=True, request_timeout=self.timeout
+            )[name].result(self.timeout + 5)
+        except (KafkaException, TimeoutError) as error:
+            raise self.failure(error, f"topic {name}") from error
+        allowed = found.authorized_operations
+        if allowed is not None and operation not in {o.name for o in allowed}:
+            raise NonRetriableError(
+                f"this Kafka user lacks {operation} on topic {name}", "grant it (docs/security.md)"
+            )
+
     def _offsets(self, topic: Topic, spec: Any) -> Marks:
         asked = {TopicPartition(topic.name, p): spec for p in topic.partitions}
         try:
@@ -107,7 +126,7 @@ class KafkaAdmin:
             self.client().create_topics([new], request_timeout=self.timeout)[name].result(self.timeout + 5)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise self.failure(error, f"creating topic {name}") from error
+                raise self.failure(error, f"creating topic {name} (CREATE)") from error
         for _ in range(_LOOKS_FOR_NEW_TOPIC):
             found = self.find(name)
             if found is not None:
@@ -122,7 +141,7 @@ class KafkaAdmin:
                 self.client().describe_configs([resource], request_timeout=self.timeout)[resource].result()
             )
         except KafkaException as error:
-            raise self.failure(error, f"configuration of topic {name}") from error
+            raise self.failure(error, f"configuration of topic {name} (DESCRIBE_CONFIGS)") from error
         return {key: found[key].value for key in keys if key in found}
 
     def failure(self, error: BaseException, what: str) -> RetriableError | NonRetriableError:
