@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from tests.stream_under_test import BAD, StreamUnderTest, good
+from typer.testing import CliRunner
 
+from tidemark.cli.fingerprints import app
 from tidemark.config.load import parse_settings
 from tidemark.config.stream import Mode
 from tidemark.contract.dead_letters import REPLAYED_FROM
@@ -79,6 +81,33 @@ def test_a_content_lands_once_and_every_record_is_counted_when_it_comes_again(st
     assert events.ids() == [1, 2, 2, 3, 4]
     assert counts(events) == (6, 3, 1, 0, 2)
     assert len(events.dead_letters()) == 3
+
+
+def test_the_memory_can_be_seen_and_emptied_when_the_stream_is_stopped(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = stream(idempotency=FINGERPRINT)
+    events.produce(good(1), good(2), good(1), BAD, None)
+    events.land()
+    events.produce(good(2), good(2), BAD, None)
+    events.land()
+    assert counts(events) == (4, 0, 1, 1, 2)
+    monkeypatch.setattr("tidemark.platform.open_session.session_for", lambda settings: events.spark)
+    monkeypatch.setattr("tidemark.cli.fingerprints.open_settings", lambda *_: events.settings())
+    cli = CliRunner()
+
+    (shown,) = json.loads(cli.invoke(app, ["show", "--json"]).stdout)
+    # A content each, and an entry for each record that is never compared.
+    assert shown["entries"] == 2 + 4
+    assert shown["checkpoint"] == newest(events).checkpoint
+    told = cli.invoke(app, ["reset", "--stream", "events", "--yes", "--json"])
+    assert json.loads(told.stdout)["entries"] == 6, told.output
+
+    events.produce(good(1))
+    events.land()
+    assert events.ids() == [1, 1, 2], "what was dropped before the reset is not read again"
+    assert counts(events) == (1, 1, 0, 0, 0)
+    assert newest(events).checkpoint != shown["checkpoint"]
 
 
 def test_the_other_copy_does_not_land_when_a_batch_runs_again_after_a_crash(

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from tidemark.contract.errors import LedgerError, UsageError
 from tidemark.pipeline.fingerprints import delay_ms
 from tidemark.pipeline.start import Target, open_generation
+from tidemark.pipeline.usable_checkpoint import with_completed
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
@@ -69,7 +70,7 @@ def forget(spark: SparkSession, admin: KafkaAdmin, target: Target) -> LedgerStat
     No record is lost or lands twice by its coordinates. It is a commit of the stream's chain, so a running
     stream is fenced and stops. Raises as `memory_of`.
     """
-    state = _state(spark, target)
+    state = with_completed(target, _state(spark, target))
     return open_generation(
         spark,
         target,

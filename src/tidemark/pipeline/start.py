@@ -16,7 +16,7 @@ from tidemark.contract.errors import DataLoss, LedgerError, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.pipeline.recreated import remove_mislabelled
-from tidemark.pipeline.usable_checkpoint import usable_checkpoint
+from tidemark.pipeline.usable_checkpoint import usable_checkpoint, with_completed
 from tidemark.platform.files import files_at
 from tidemark.sink import table as tables
 from tidemark.sink.append import append_nothing, state_after
@@ -93,9 +93,8 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
         )
     _check_identity(target.table, facts.id, state)
     state = _reopen_if_needed(spark, admin, target, topic, state)
+    state = with_completed(target, state)
     usable = usable_checkpoint(target, state, now)
-    if usable is not None:
-        state = state.done_at_least(usable.position.end)
     checked = _within_kafka(spark, admin, target, topic, state)
     if usable is not None and checked is state:
         return Start(topic, state, usable.identifier, usable.checkpoint, usable.initial, fresh=False)

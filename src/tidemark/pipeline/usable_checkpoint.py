@@ -27,6 +27,18 @@ class Usable:
     initial: Marks
 
 
+def with_completed(target: Target, state: LedgerState) -> LedgerState:
+    """The state with what the newest own commit's checkpoint proves to be done, whatever its mode was: after
+    a clean stop nothing is read again, also where a fresh one follows.
+    """
+    if state.newest is None or not state.newest.checkpoint:
+        return state
+    position = target.checkpoint(state.newest.checkpoint).position()
+    if position is None or not position.end <= state.marks:
+        return state
+    return state.done_at_least(position.end)
+
+
 def usable_checkpoint(target: Target, state: LedgerState, now: datetime) -> Usable | None:
     """The checkpoint that the newest own commit names, if Spark can start from it and it joins the marks.
 
