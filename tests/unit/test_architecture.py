@@ -16,7 +16,7 @@ ORDER = [
     {"source", "transform", "sink", "resilience"},
     {"pipeline", "listener"},
     {"reports"},
-    {"console"},
+    {"console", "bundle"},
     {"dev"},
     {"cli"},
 ]

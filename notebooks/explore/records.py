@@ -1,0 +1,46 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Step through records
+# MAGIC An offset range of one partition, from its bytes to its route: read, decode, validate, classify.
+
+# COMMAND ----------
+
+dbutils.widgets.text("config", "../../conf/tidemark.yml")
+dbutils.widgets.text("target", "")
+dbutils.widgets.text("catalog", "")
+dbutils.widgets.text("schema", "")
+dbutils.widgets.text("kafka_bootstrap", "")
+dbutils.widgets.text("kafka_service_credential", "")
+dbutils.widgets.text("secret_scope", "")
+dbutils.widgets.text("stream", "user-events")
+dbutils.widgets.text("partition", "0")
+dbutils.widgets.text("first_offset", "0")
+dbutils.widgets.text("records", "20")
+
+# COMMAND ----------
+
+from tidemark.pipeline.jobs import envelopes_of
+from tidemark.platform.notebook import open_notebook
+from tidemark.transform import decode_plan, transform
+
+run = open_notebook(dbutils)
+stream = run.settings.stream(run.values["stream"])
+partition, first, count = (int(run.values[name]) for name in ("partition", "first_offset", "records"))
+envelopes = envelopes_of(
+    spark, run.settings, run.values["stream"], partition=partition, first=first, count=count
+)
+display(envelopes.selectExpr("*", "decode(message_payload, 'utf-8') AS text"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Decoded, validated and classified as the stream does it: the route of each, and why.
+
+# COMMAND ----------
+
+classified = transform(envelopes, decode_plan(stream, base_dir=run.settings.config_dir, spark=spark))
+display(classified.select("stream_offset", "route", "failure.code", "failure.stage", "failure.message"))
+
+# COMMAND ----------
+
+display(classified.where("route = 'accepted'").select("row.*"))

@@ -1,0 +1,1 @@
+"""The Databricks bundle, looked at without a workspace: read, merged for a target, checked."""

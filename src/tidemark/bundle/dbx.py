@@ -1,0 +1,79 @@
+"""`conf/deployment.yml` of dbx, made from the bundle, for workspaces that still deploy with it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import yaml
+
+from tidemark.bundle.source import BundleSource
+from tidemark.bundle.target import described
+
+DEPLOYMENT_FILE = "conf/deployment.yml"
+_HEAD = "# Written by `tidemark bundle dbx` from databricks.yml; do not edit. See docs/dbx.md.\n"
+_UNKNOWN_TO_DBX = ("parameters", "queue", "health", "environments")
+
+
+def deployment_of(source: BundleSource) -> tuple[str, list[str]]:
+    """The file's text, and what of the bundle dbx has no place for, a line each."""
+    environments: dict[str, Any] = {}
+    unmapped: list[str] = []
+    for target in source.targets:
+        of_target = described(source, target, user="deployer")
+        workflows = []
+        for name, job in (of_target.resources.get("jobs") or {}).items():
+            workflow, left_out = _workflow(job)
+            workflows.append(workflow)
+            unmapped += [f"{target}: job {name}: {each}" for each in left_out]
+        unmapped += [
+            f"{target}: {kind} {name}"
+            for kind, named in of_target.resources.items()
+            if kind != "jobs"
+            for name in named
+        ]
+        environments[target] = {"workflows": workflows}
+    content = {"build": {"commands": ["make wheel"]}, "environments": environments}
+    return _HEAD + yaml.safe_dump(content, sort_keys=False, width=110), unmapped
+
+
+def _workflow(job: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A job of the Jobs API 2.1 as dbx takes it: parameters move into the notebook task, clusters stay."""
+    workflow = copy.deepcopy(job)
+    left_out: list[str] = [key for key in ("queue", "health") if key in workflow]
+    parameters = {p["name"]: _portable(str(p["default"])) for p in workflow.get("parameters") or []}
+    serverless = "environments" in workflow
+    for key in _UNKNOWN_TO_DBX:
+        workflow.pop(key, None)
+    mail = {k: v for k, v in (workflow.pop("email_notifications", None) or {}).items() if v}
+    if mail:
+        workflow["email_notifications"] = mail
+    for task in workflow.get("tasks") or []:
+        notebook = task.get("notebook_task")
+        if notebook:
+            path = str(notebook["notebook_path"]).removeprefix("../").removesuffix(".py")
+            task["notebook_task"] = {
+                "notebook_path": f"/Repos/tidemark/{path}",
+                "base_parameters": parameters,
+            }
+        # dbx adds the wheel that it builds to each task by itself.
+        task.pop("libraries", None)
+        if task.pop("environment_key", None):
+            task["job_cluster_key"] = "stream"
+    if serverless:
+        left_out.append("serverless compute; a job cluster instead")
+        workflow["job_clusters"] = [{"job_cluster_key": "stream", "new_cluster": _SMALL_CLUSTER}]
+    return workflow, left_out
+
+
+_SMALL_CLUSTER: dict[str, Any] = {
+    "spark_version": "19.x-scala2.13",
+    "node_type_id": "i3.xlarge",
+    "num_workers": 1,
+}
+
+
+def _portable(text: str) -> str:
+    """A path below the bundle's files is one below dbx's."""
+    marker = "/files/"
+    return "file:fuse://" + text.split(marker, 1)[1] if marker in text else text

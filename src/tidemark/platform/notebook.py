@@ -1,0 +1,103 @@
+"""What a notebook is given, turned into settings: widgets, secrets and where the files are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemark.config.load import load_settings
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import ConfigError
+
+AVAILABLE_NOW = "availableNow"
+PROCESSING_TIME = "processingTime"
+_VARIABLES = {
+    "catalog": "TIDEMARK_CATALOG",
+    "schema": "TIDEMARK_SCHEMA",
+    "kafka_bootstrap": "KAFKA_BOOTSTRAP_SERVERS",
+}
+"""Widgets that fill placeholders of the configuration."""
+_SERVICE_CREDENTIAL = "kafka.security.service-credential"
+
+
+class NotebookEnvironment(Mapping[str, str]):
+    """The environment that fills `${NAME}`: widgets, then the process' own, then the secret scope, where
+    `KAFKA_PASSWORD` is the key `kafka-password`. A secret is read when it is asked for.
+    """
+
+    def __init__(self, widgets: Mapping[str, str], secrets: Any, environ: Mapping[str, str]) -> None:
+        named = {_VARIABLES[k]: v for k, v in widgets.items() if k in _VARIABLES and v}
+        self._values = {**environ, **named}
+        self._secrets, self._scope = secrets, widgets.get("secret_scope", "")
+
+    def __getitem__(self, name: str) -> str:
+        if name in self._values:
+            return self._values[name]
+        if self._scope:
+            try:
+                return str(self._secrets.get(self._scope, name.lower().replace("_", "-")))
+            except Exception as error:  # the error's class is Databricks' own and differs by runtime
+                raise KeyError(name) from error
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@dataclass(frozen=True)
+class NotebookRun:
+    """One run of a notebook: the settings, and the values of its widgets."""
+
+    settings: Settings
+    values: Mapping[str, str] = field(repr=False)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams of widget `streams` or `stream`; empty means all. Raises UsageError for others."""
+        written = self.values.get("streams") or self.values.get("stream") or ""
+        names = self.many(written)
+        for name in names:
+            self.settings.stream(name)
+        return names
+
+    @property
+    def available_now(self) -> bool:
+        return self.values.get("trigger", AVAILABLE_NOW) == AVAILABLE_NOW
+
+    @staticmethod
+    def many(written: str) -> tuple[str, ...]:
+        """The parts of a text with commas."""
+        return tuple(part.strip() for part in written.split(",") if part.strip())
+
+
+def open_notebook(dbutils: Any, environ: Mapping[str, str] = os.environ) -> NotebookRun:
+    """Read the widgets and load the configuration that they name.
+
+    Raises ConfigError for a trigger that the compute cannot run, and with every fault of the configuration.
+    """
+    values: dict[str, str] = dict(dbutils.widgets.getAll())
+    trigger = values.get("trigger", AVAILABLE_NOW)
+    if trigger not in (AVAILABLE_NOW, PROCESSING_TIME):
+        raise ConfigError(f"trigger {trigger} is not known", f"{AVAILABLE_NOW} or {PROCESSING_TIME}")
+    if trigger == PROCESSING_TIME and on_serverless(environ):
+        raise ConfigError(
+            f"serverless compute runs no stream with the trigger {PROCESSING_TIME}",
+            f"trigger: {AVAILABLE_NOW} on a schedule, or a job cluster (tidemark bundle compute)",
+        )
+    credential = values.get("kafka_service_credential", "")
+    settings = load_settings(
+        values["config"],
+        target=values.get("target") or None,
+        overrides={_SERVICE_CREDENTIAL: credential} if credential else None,
+        environ=NotebookEnvironment(values, dbutils.secrets, environ),
+    )
+    return NotebookRun(settings, values)
+
+
+def on_serverless(environ: Mapping[str, str] = os.environ) -> bool:
+    return environ.get("DATABRICKS_RUNTIME_VERSION", "").startswith("client.")
