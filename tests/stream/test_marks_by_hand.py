@@ -1,0 +1,183 @@
+"""Marks moved by hand, ranges decoded again, tables compared and kept in shape, on a real broker."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
+
+from tidemark.cli.app import main
+from tidemark.config.destination import TableRef
+from tidemark.contract.errors import UsageError
+from tidemark.contract.marks import Marks
+from tidemark.contract.own_commit import CommitKind
+from tidemark.dev.producers import SampleRecord
+from tidemark.pipeline.backfill import Backfilled, backfill
+from tidemark.pipeline.compare import compare
+from tidemark.pipeline.dead_letters import letter_target
+from tidemark.pipeline.maintain import Upkept, maintain
+from tidemark.pipeline.rewind import Rewound, To, plan_rewind, rewind
+from tidemark.source.topics import KafkaAdmin
+
+Make = Callable[..., StreamUnderTest]
+RUN = "by-hand"
+
+
+def moved(flow: StreamUnderTest, to: To) -> Rewound:
+    settings = flow.settings()
+    target = letter_target(flow.spark, settings, NAME, run=RUN)
+    return rewind(flow.spark, KafkaAdmin(settings.kafka), target, to)
+
+
+def corrected(flow: StreamUnderTest, start: Marks, end: Marks, **how: Any) -> Backfilled:
+    options = how.pop("options", {})
+    settings = flow.settings(**options)
+    target = letter_target(flow.spark, settings, NAME, run=RUN)
+    return backfill(flow.spark, settings, target, start=start, end=end, **how)
+
+
+def commanded(flow: StreamUnderTest, *arguments: str) -> int:
+    config = flow.folder / "tidemark.yml"
+    config.write_text(json.dumps(flow.document()))
+    return main([*arguments, "--config", str(config), "--json"])
+
+
+def test_what_is_read_again_lands_once_and_what_is_skipped_is_on_record_when_marks_are_moved(
+    stream: Make,
+) -> None:
+    flow = stream(partitions=2)
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    for number in range(4):
+        moment = round((at + timedelta(hours=number)).timestamp() * 1000)
+        flow.produce(SampleRecord(good(number), partition=0, timestamp_ms=moment))
+    flow.produce(SampleRecord(good(10), partition=1))
+    flow.land()
+    settings = flow.settings()
+    target = letter_target(flow.spark, settings, NAME, run=RUN)
+    planned = plan_rewind(flow.spark, KafkaAdmin(settings.kafka), target, To(time=at + timedelta(hours=2)))
+    assert planned.after.at(0) == 2
+    assert planned.version is None
+    assert flow.state().marks == Marks({0: 4, 1: 1})
+
+    back = moved(flow, To(earliest=True))
+    assert back.again == {0: (0, 4), 1: (0, 1)}
+    assert flow.state().marks == Marks({0: 0, 1: 0})
+    flow.produce(SampleRecord(good(4), partition=0))
+    flow.land()
+    assert flow.ids() == [0, 1, 2, 3, 4, 10]
+    assert len(flow.landed()) == len(set(flow.landed()))
+
+    flow.produce(*[SampleRecord(good(n), partition=0) for n in (5, 6, 7)])
+    forward = moved(flow, To(offsets={0: 7}))
+    assert forward.skipped == {0: (5, 7)}
+    assert flow.own_commits()[-1].jumped == {0: (5, 7)}
+    assert flow.own_commits()[-1].kind is CommitKind.REWIND
+    flow.land()
+    assert flow.ids() == [0, 1, 2, 3, 4, 7, 10]
+    assert commanded(flow, "rewind", "--stream", NAME, "--to-offset", "0=5", "--dry-run") == 0
+    assert flow.state().marks == Marks({0: 8, 1: 1}), "a dry run changes nothing"
+    assert commanded(flow, "rewind", "--stream", NAME, "--to-offset", "0=5", "--yes") == 0
+    flow.land()
+    assert flow.ids() == [0, 1, 2, 3, 4, 5, 6, 7, 10], "what was skipped is not lost"
+
+
+def test_marks_are_not_moved_outside_of_what_the_topic_has(stream: Make) -> None:
+    flow = stream()
+    flow.produce(good(1))
+    flow.land()
+    for to, why in ((To(offsets={0: 2}), "outside of 0 to 1"), (To(offsets={3: 0}), "the topic has 0")):
+        with pytest.raises(UsageError, match=why):
+            moved(flow, to)
+    with pytest.raises(UsageError, match="one of offsets"):
+        To(earliest=True, latest=True)
+    assert flow.state().marks == Marks({0: 1})
+
+
+def test_rows_are_corrected_and_added_when_a_range_is_decoded_again_under_other_rules(stream: Make) -> None:
+    flow = stream()
+    flow.options["landing"] = {"destination": {"bucket": str(flow.folder), "path": "lake/raw"}}
+    flow.produce(good(1), good(2), b'{"id": 3, "name": null}', good(4), BAD)
+    strict = {"rules": [{"name": "named", "expr": "name IS NOT NULL"}]}
+    upper = {"enrich": {"shout": "upper(name)"}, "schema-evolution": "add-columns"}
+    flow.land(**strict)
+    assert flow.ids() == [1, 2, 4]
+    flow.land(**upper)
+    whole = Marks({0: 5})
+
+    looked = corrected(flow, Marks({0: 1}), whole, options=upper, dry_run=True)
+    assert (looked.read, looked.changed, looked.missing, looked.rejected) == (4, 2, 1, 1)
+    assert looked.version is None
+    done = corrected(flow, Marks({0: 1}), whole, options=upper, from_landing=True)
+    assert (done.changed, done.missing, done.codes) == (2, 1, {"TYPE_MISMATCH": 1})
+    rows = {r["id"]: r["shout"] for r in flow.rows.collect()}
+    assert rows == {1: None, 2: "N2", 3: None, 4: "N4"}
+    again = corrected(flow, Marks({0: 1}), whole, options=upper)
+    assert (again.changed, again.missing, again.version) == (0, 0, None)
+    with pytest.raises(UsageError, match="has not completed"):
+        corrected(flow, Marks(), Marks({0: 6}), options=upper)
+    flow.produce(good(9))
+    flow.land(**upper)
+    assert flow.ids() == [1, 2, 3, 4, 9]
+
+
+def test_two_deployments_are_equal_below_what_both_have_and_every_difference_is_told(
+    stream: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = stream()
+    green = replace(flow, options={"destination": {"bucket": str(flow.folder), "path": "lake/green"}})
+    green_table = TableRef(path=str(flow.folder / "lake/green"))
+    flow.produce(good(1), good(2), good(3))
+    flow.land()
+    green.run()
+    flow.produce(good(4))
+    flow.land()
+
+    equal = compare(flow.spark, flow.table, green_table)
+    assert (equal.equal, equal.same, equal.below) == (True, 3, {0: 3})
+    assert not compare(flow.spark, flow.table, green_table, everything=True).equal
+    flow.spark.sql(f"UPDATE {green_table.sql} SET name = 'other' WHERE id = 1")
+    flow.spark.sql(f"DELETE FROM {green_table.sql} WHERE id = 2")
+    flow.spark.sql(f"INSERT INTO {green_table.sql} SELECT * FROM {green_table.sql} WHERE id = 3")
+    found = compare(flow.spark, flow.table, green_table)
+    assert (found.same, found.different, found.only_left, found.only_right, found.doubled) == (1, 1, 1, 0, 1)
+    assert [(p, o) for _, p, o in found.examples["different"]] == [(0, 0)]
+    assert compare(flow.spark, flow.table, green_table, ignore=["name"]).different == 0
+    assert commanded(flow, "compare", NAME, str(green_table.path)) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["equal"], told["different"], told["below"]) == (False, 1, {"0": 3})
+    assert commanded(flow, "compare", NAME, NAME) == 0
+    with pytest.raises(UsageError, match="there is no table"):
+        compare(flow.spark, flow.table, TableRef(path=str(flow.folder / "lake/nowhere")))
+
+
+def test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) -> None:
+    flow = stream()
+    for number in range(4):
+        flow.produce(good(number), BAD)
+        flow.land(idempotency={"mode": "merge"} if number % 2 else {"mode": "kafka-native"})
+    checkpoints = flow.folder / "checkpoints" / NAME
+    assert len(list(checkpoints.iterdir())) == 4
+    settings = flow.settings()
+    target = letter_target(flow.spark, settings, NAME, run=RUN)
+    how = Upkept(today=date(2026, 3, 1))
+    flow.produce(*[good(n) for n in range(4, 40)])
+    writer = threading.Thread(target=lambda: flow.land(processing={"max-batch-size": 6, "batch-size": 1}))
+    writer.start()
+    done = [piece for _ in range(2) for piece in maintain(flow.spark, target, how)]
+    writer.join()
+
+    assert flow.ids() == list(range(40))
+    assert len(flow.accounted()) == 44
+    assert sum(p.files for p in done if p.what == "compacted") >= 4
+    newest = flow.state().newest
+    assert newest is not None
+    list(maintain(flow.spark, target, how))
+    assert [folder.name for folder in checkpoints.iterdir()] == [newest.checkpoint]
+    with pytest.raises(UsageError, match="below 168 h"):
+        Upkept(today=date(2026, 3, 1), retention_hours=1)
