@@ -18,6 +18,7 @@ from tidemark.contract import records
 from tidemark.contract.errors import RetriesExhausted, ShutdownRequested, TidemarkError
 from tidemark.contract.observer import StreamObserver
 from tidemark.contract.routes import Route
+from tidemark.observe.recording import MetricsObserver
 from tidemark.pipeline.batch import IngestBatch
 from tidemark.pipeline.batch_plan import BatchPlan
 from tidemark.pipeline.heartbeat import beat_if_due
@@ -58,7 +59,8 @@ class Ingest:
     """The streams of one application. `run()` returns when all have ended, with how each did.
 
     `available_now` reads what is there and ends; otherwise queries run until `stop()`, SIGTERM included.
-    While it runs it is watched as `metrics` in the configuration says, besides by `observers`.
+    While it runs it is watched as `metrics` in the configuration says, besides by `observers`, unless one
+    of these measures it already.
     """
 
     spark: SparkSession
@@ -79,6 +81,8 @@ class Ingest:
         )
 
     def run(self) -> list[StreamOutcome]:
+        if any(isinstance(observer, MetricsObserver) for observer in self.observers):
+            return self._run_all()
         with telemetry_of(self.settings, self.spark, run=self.run_id) as telemetry:
             self._watching = telemetry.observers
             return self._run_all()
