@@ -12,6 +12,7 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 from typer.testing import CliRunner
 
 from tidemark.cli.dead_letters import app
+from tidemark.cli.decode import app as decode_app
 from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.pipeline import fault_points
 from tidemark.pipeline.replay_choice import Edit
@@ -124,6 +125,11 @@ def test_a_person_sees_mends_and_replays_a_letter_by_the_command(
         return ran.stdout
 
     run("stream", "--available-now")
+    summary = json.loads(run("list", "--summary", "--json"))
+    assert {(row["failure_code"], row["status"], row["letters"]) for row in summary} == {
+        ("TYPE_MISMATCH", "new", 1),
+        ("INVALID_UTF8", "new", 1),
+    }
     listed = json.loads(run("list", "--json"))
     assert [row["failure_code"] for row in listed] == ["TYPE_MISMATCH", "INVALID_UTF8"]
     first, second = (row["letter_id"] for row in listed)
@@ -134,7 +140,15 @@ def test_a_person_sees_mends_and_replays_a_letter_by_the_command(
     exported = tmp_path / "letters.jsonl"
     run("export", "--letter", first, "--out", str(exported))
     assert json.loads(exported.read_text())["stream_offset"] == 0
-    assert run("replay", "--letter", first, "--dry-run", code=1)
+    decoded = runner.invoke(
+        decode_app, ["--stream", "events", "--config", str(config), "--json", str(exported)]
+    )
+    assert [each["code"] for each in json.loads(decoded.stdout)] == ["TYPE_MISMATCH"]
+    run("replay", "--code", "TYPE_MISMATCH", "--dry-run", code=1)
+    named = tmp_path / "named.txt"
+    named.write_text(f"# to be tried\n{first}\n", encoding="utf-8")
+    run("replay", "--letters", str(named), "--since", "2020-01-01", "--dry-run", code=1)
+    run("park", second, "--note", "later")
     dry = run("replay", "--letter", first, "--edit", MENDED.expression or "", "--dry-run")
     assert "1 would be resolved" in dry
     run("replay", "--letter", first, "--edit", MENDED.expression or "", "--by", "ann")
