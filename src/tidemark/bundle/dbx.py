@@ -11,7 +11,7 @@ from tidemark.bundle.source import BundleSource
 from tidemark.bundle.target import described
 
 DEPLOYMENT_FILE = "conf/deployment.yml"
-_HEAD = "# Written by `tidemark bundle dbx` from databricks.yml; do not edit. See docs/dbx.md.\n"
+_HEAD = "# Written by `tidemark bundle dbx` from databricks.yml; do not edit.\n"
 _UNKNOWN_TO_DBX = ("parameters", "queue", "health", "environments")
 
 
