@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,11 @@ def display(rows):
 
 @dataclass
 class NotebookRunner:
-    """Runs notebooks of `source` in one kernel; their configuration, tables and results are in `folder`."""
+    """Runs notebooks of `source`, each in a kernel of its own; their configuration, tables and results are in `folder`."""
 
     source: Path
     folder: Path
     bootstrap: str
-    _manager: Any = field(default=None, repr=False)
 
     def prepare(self, *, records: int = 300) -> None:
         """Write the configuration, and produce sample records, some of them bad."""
@@ -85,9 +84,7 @@ class NotebookRunner:
         from nbclient.exceptions import CellExecutionError
 
         notebook = self._notebook(name, given or {})
-        client = NotebookClient(notebook, timeout=300, kernel_name="python3", km=self._manager)
-        if self._manager is None:
-            self._manager = client.create_kernel_manager()
+        client = NotebookClient(notebook, timeout=300, kernel_name="python3")
         executed = self.folder / "executed" / f"{name}.ipynb"
         executed.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -97,12 +94,6 @@ class NotebookRunner:
         finally:
             format_of_notebooks().write(notebook, executed)
         return executed
-
-    def close(self) -> None:
-        if self._manager is not None and self._manager.has_kernel:
-            from jupyter_core.utils import run_sync
-
-            run_sync(self._manager.shutdown_kernel)(now=True)
 
     def _notebook(self, name: str, given: Mapping[str, str]) -> Any:
         v4 = format_of_notebooks().v4
@@ -135,15 +126,12 @@ def format_of_notebooks() -> Any:
 
 @contextmanager
 def notebook_runner(source: Path, folder: Path, bootstrap: str) -> Iterator[NotebookRunner]:
-    """A runner whose kernel ends with the block; `folder` starts empty."""
+    """A runner over sample records; `folder` starts empty."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     runner = NotebookRunner(source.resolve(), folder.resolve(), bootstrap)
-    try:
-        runner.prepare()
-        yield runner
-    finally:
-        runner.close()
+    runner.prepare()
+    yield runner
 
 
 def main(name: str) -> int:
