@@ -52,7 +52,7 @@ def display(rows):
 
 @dataclass
 class NotebookRunner:
-    """Runs notebooks of `source`, each in a kernel of its own; their configuration, tables and results are in `folder`."""
+    """Runs notebooks of `source`, each in its own kernel; configuration, tables, results are in `folder`."""
 
     source: Path
     folder: Path
