@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +34,10 @@ class Committed:
     bytes: int = 0
 
 
+Arrived = Callable[[SparkSession, TableRef, OwnCommit], Committed | None]
+"""Looks for an attempt's commit in the log."""
+
+
 def append(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
     """Append `rows` as the own commit `own`, if nobody committed to the ledger since `own.base`.
 
@@ -43,6 +48,19 @@ def append(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
     Raises Fenced if another run committed instead; RestartStream after a RESTORE; RetriableError if a
     commit of this run came between, or the write was skipped for no visible reason. Any other error of
     the write is raised as it is when the token is not in the log.
+    """
+    found = write_own(rows, table, own, written)
+    if found is None:
+        raise RetriableError(
+            f"the write of {own.token} to {table} was skipped: seq {own.seq} is taken already"
+        )
+    return found
+
+
+def write_own(rows: DataFrame, table: TableRef, own: OwnCommit, arrived: Arrived) -> Committed | None:
+    """The append itself: what `arrived` finds in the log afterwards, also after an error; else the error.
+
+    None where Delta skipped it in silence.
     """
     spark = rows.sparkSession
     with commit_lock(table):
@@ -59,16 +77,11 @@ def append(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
             else:
                 writer.saveAsTable(table.sql)
         except Exception:
-            found = written(spark, table, own)
+            found = arrived(spark, table, own)
             if found is None:
                 raise
             return found
-    found = written(spark, table, own)
-    if found is None:
-        raise RetriableError(
-            f"the write of {own.token} to {table} was skipped: seq {own.seq} is taken already"
-        )
-    return found
+    return arrived(spark, table, own)
 
 
 def append_nothing(spark: SparkSession, table: TableRef, own: OwnCommit, schema: T.StructType) -> Committed:

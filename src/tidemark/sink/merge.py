@@ -17,7 +17,7 @@ from tidemark.contract import records
 from tidemark.contract.errors import RetriableError
 from tidemark.contract.own_commit import OwnCommit
 from tidemark.platform.commit_lock import commit_lock
-from tidemark.sink.append import Committed, written
+from tidemark.sink.append import Arrived, Committed, written
 from tidemark.sink.replayed import replay_written
 
 Ranges = Mapping[int, tuple[int, int]]
@@ -180,7 +180,7 @@ def _commit(
     spark: SparkSession,
     table: TableRef,
     own: OwnCommit,
-    arrived: Callable[[SparkSession, TableRef, OwnCommit], Committed | None] = written,
+    arrived: Arrived = written,
 ) -> Committed:
     with commit_lock(table), _as_own(spark, own):
         try:

@@ -9,8 +9,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract import records
 from tidemark.contract.errors import RetriableError
 from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.platform.commit_lock import commit_lock
-from tidemark.sink.append import Committed
+from tidemark.sink.append import Committed, write_own
 from tidemark.sink.ledger import commits_since, find_token
 from tidemark.sink.table_log import DeltaLog
 
@@ -45,26 +44,7 @@ def append_replayed(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committ
     Of two replays at once only one commits at a seq. Raises RetriableError for the other, and where the
     seq is not above one that the log has forgotten: then the table has to be looked into again.
     """
-    spark = rows.sparkSession
-    with commit_lock(table):
-        writer = (
-            rows.write.format("delta")
-            .mode("append")
-            .option("txnAppId", own.txn_app)
-            .option("txnVersion", str(own.seq))
-            .option("userMetadata", own.to_json())
-        )
-        try:
-            if table.path is not None:
-                writer.save(table.path)
-            else:
-                writer.saveAsTable(table.sql)
-        except Exception:
-            found = replay_written(spark, table, own)
-            if found is None:
-                raise
-            return found
-    found = replay_written(spark, table, own)
+    found = write_own(rows, table, own, replay_written)
     if found is None:
         raise RetriableError(f"another replay of {table} committed at the same moment")
     return found

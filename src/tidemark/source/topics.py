@@ -100,9 +100,13 @@ class KafkaAdmin:
         """
         asked = TopicCollection([name])
         try:
-            found = self.client().describe_topics(
-                asked, include_authorized_operations=True, request_timeout=self.timeout
-            )[name].result(self.timeout + 5)
+            found = (
+                self.client()
+                .describe_topics(asked, include_authorized_operations=True, request_timeout=self.timeout)[
+                    name
+                ]
+                .result(self.timeout + 5)
+            )
         except (KafkaException, TimeoutError) as error:
             raise self.failure(error, f"topic {name}") from error
         allowed = found.authorized_operations
