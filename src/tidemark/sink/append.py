@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
@@ -15,12 +14,6 @@ from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.ledger import LedgerState, commits_since, find_token, foreign_commit, restored_since
 from tidemark.sink.table_log import DeltaLog, LogEntry
-
-
-class Step(Protocol):
-    """A named point at which tests may inject a failure."""
-
-    def __call__(self, name: str) -> None: ...
 
 
 @dataclass(frozen=True)
