@@ -193,7 +193,7 @@ def test_other_partitions_go_on_when_one_backs_off(scene: Scenes) -> None:
             raise PartialSuccess({i: ValueError("no") for i in bad})
         return None
 
-    one.listen(handler, batch_size=1, retry={"base": 1, "cap": 1}, backoff=lambda n: 1.0)
+    one.listen(handler, batch_size=1, retry={"base": 1, "cap": 1}, backoff=lambda n: 3.0)
     one.wait_committed({0: 1, 1: 30})
     between = one.executions[failed_at[0] : failed_at[1] - 1]
     assert between, "the other partition waited too"

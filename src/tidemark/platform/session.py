@@ -55,7 +55,8 @@ def local_session(
     """
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
+    # The active session of a process that ran a stream may be a batch's: the builder knows the first one.
+    running = SparkSession.builder.getOrCreate() if SparkSession.getActiveSession() is not None else None
     if running is None:
         os.environ["JAVA_HOME"] = str(find_java().home)
         # Else Spark looks the host's name up and warns about what it finds.
