@@ -84,6 +84,13 @@ notebook: .venv/.installed ## Run a notebook on a local broker: make notebook NA
 	@$(BIN)/python -m tidemark.platform.ready
 	@$(BIN)/python -m tidemark.dev.notebook_run $(or $(NAME),ingest)
 
+.PHONY: dbx
+dbx: .venv/.installed ## Write conf/deployment.yml for workspaces on dbx, and have dbx read it
+	@$(BIN)/tidemark bundle dbx
+	@[ -x build/dbx/bin/python ] || $(UV) venv --quiet --python $(BIN)/python build/dbx
+	@$(UV) pip sync --quiet --python build/dbx/bin/python --require-hashes requirements/dbx.txt
+	@build/dbx/bin/python -W ignore .ci/read_deployment.py conf/deployment.yml
+
 .PHONY: wheel
 wheel: .venv/.installed ## Build the wheel into dist/
 	@rm -f dist/*.whl
@@ -99,6 +106,7 @@ lock: .venv/.uv ## Resolve the pinned requirements again
 	$(call say,Resolving requirements)
 	@$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.txt
 	@$(COMPILE) --group dev pyproject.toml -o requirements/dev.txt
+	@$(COMPILE) requirements/dbx.in -o requirements/dbx.txt
 	@$(COMPILE) --group bench -c requirements/dev.txt -o requirements/bench.txt
 
 .PHONY: clean

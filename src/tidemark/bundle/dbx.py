@@ -15,6 +15,13 @@ _HEAD = "# Written by `tidemark bundle dbx` from databricks.yml; do not edit.\n"
 _UNKNOWN_TO_DBX = ("parameters", "queue", "health", "environments")
 
 
+class _Plain(yaml.SafeDumper):
+    """Writes a value again where it is used again."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def deployment_of(source: BundleSource) -> tuple[str, list[str]]:
     """The file's text, and what of the bundle dbx has no place for, a line each."""
     environments: dict[str, Any] = {}
@@ -34,7 +41,7 @@ def deployment_of(source: BundleSource) -> tuple[str, list[str]]:
         ]
         environments[target] = {"workflows": workflows}
     content = {"build": {"commands": ["make wheel"]}, "environments": environments}
-    return _HEAD + yaml.safe_dump(content, sort_keys=False, width=110), unmapped
+    return _HEAD + yaml.dump(content, Dumper=_Plain, sort_keys=False, width=110), unmapped
 
 
 def _workflow(job: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -62,7 +69,7 @@ def _workflow(job: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
             task["job_cluster_key"] = "stream"
     if serverless:
         left_out.append("serverless compute; a job cluster instead")
-        workflow["job_clusters"] = [{"job_cluster_key": "stream", "new_cluster": _SMALL_CLUSTER}]
+        workflow["job_clusters"] = [{"job_cluster_key": "stream", "new_cluster": dict(_SMALL_CLUSTER)}]
     return workflow, left_out
 
 
