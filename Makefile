@@ -36,7 +36,9 @@ demo: .venv/.installed ## From nothing to a broker, tables, dead letters, a cras
 test: .venv/.installed ## The whole suite
 	@$(BIN)/python -m tidemark.platform.ready
 	$(call say,Running the whole suite in $(WORKERS) processes)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder || { \
+		printf '\033[1m%s\033[0m\n' "What failed beside the others runs once more, alone"; \
+		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
 .PHONY: test-fast
 test-fast: .venv/.installed ## The tests that need neither Spark nor a broker
