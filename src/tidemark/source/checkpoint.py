@@ -60,8 +60,9 @@ class Checkpoint:
     def position(self) -> Position | None:
         """Where the checkpoint stands, or None if Spark could not start from it.
 
-        Unusable: no metadata, an empty or damaged file, a committed batch without offsets, or more than
-        one batch planned beyond the newest committed one.
+        Unusable: no metadata, an empty or damaged file, a committed batch without offsets, more than one
+        batch planned beyond the newest committed one, or a checksum whose file is gone: Hadoop's local
+        file system refuses to write that file again.
         """
         committed = self._numbers("commits")
         planned = self._numbers("offsets")
@@ -71,6 +72,8 @@ class Checkpoint:
         if (newest >= 0 and newest not in planned) or max(planned) not in (newest, newest + 1):
             return None
         if newest >= 0 and not (self.files.read_text(f"{self.path}/commits/{newest}") or "").startswith("v"):
+            return None
+        if self._checksum_beyond("commits", newest) or self._checksum_beyond("offsets", max(planned)):
             return None
         try:
             self.planned(max(planned))
@@ -83,6 +86,11 @@ class Checkpoint:
         """Offsets that the query's first batch started at."""
         text = self.files.read_text(f"{self.path}/sources/0/0")
         return _last_json_line(text, self.topic, f"{self.path}/sources/0/0") if text else None
+
+    def _checksum_beyond(self, folder: str, newest: int) -> bool:
+        names = self.files.names(f"{self.path}/{folder}")
+        numbers = (n.removeprefix(".").removesuffix(".crc") for n in names if n.endswith(".crc"))
+        return any(n.isdigit() and int(n) > newest for n in numbers)
 
     def _numbers(self, folder: str) -> list[int]:
         return sorted(int(n) for n in self.files.names(f"{self.path}/{folder}") if n.isdigit())
