@@ -25,6 +25,6 @@ display(letters.groupBy("failure_code", "status").count().orderBy("count", ascen
 
 # COMMAND ----------
 
-text = "decode(message_payload, 'utf-8') AS text"
+text = "make_valid_utf8(string(message_payload)) AS text"
 shown = letters.selectExpr("letter_id", "failure_code", "failure_message", "status", "failed_at", text)
 display(shown.orderBy("failed_at", ascending=False).limit(100))

@@ -29,7 +29,7 @@ partition, first, count = (int(run.values[name]) for name in ("partition", "firs
 envelopes = envelopes_of(
     spark, run.settings, run.values["stream"], partition=partition, first=first, count=count
 )
-display(envelopes.selectExpr("*", "decode(message_payload, 'utf-8') AS text"))
+display(envelopes.selectExpr("*", "make_valid_utf8(string(message_payload)) AS text"))
 
 # COMMAND ----------
 

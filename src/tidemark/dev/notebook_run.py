@@ -37,6 +37,7 @@ BEFORE = {
 GIVEN = {"replay": {"stream": "user-events"}, "report_worker": {"run_minutes": "0.1"}}
 
 _FIRST_CELL = """
+%reset -f
 import os
 os.chdir({folder!r})
 from IPython.display import display as _display
@@ -52,17 +53,21 @@ def display(rows):
 
 @dataclass
 class NotebookRunner:
-    """Runs notebooks of `source`, each in its own kernel; configuration, tables, results are in `folder`."""
+    """Runs notebooks of `source`; configuration, tables and results are in `folder`.
+
+    They share a kernel, and so a Spark session; each starts with no name but what it is given.
+    """
 
     source: Path
     folder: Path
     bootstrap: str
+    _client: Any = None
 
     def prepare(self, *, records: int = 300) -> None:
         """Write the configuration, and produce sample records, some of them bad."""
         shutil.copytree(self.source / "conf", self.folder / "conf")
         overlay = {
-            "metrics": {"table": {"bucket": "lake", "path": "batch_metrics"}},
+            "metrics": {"table": {"bucket": str(self.folder), "path": "batch_metrics"}},
             "reports": {
                 "database": f"sqlite:///{self.folder / 'reports.db'}",
                 "sources": {"user-events": {"account": "user_id", "value": "amount", "at": "event_time"}},
@@ -70,7 +75,8 @@ class NotebookRunner:
         }
         (self.folder / "conf" / f"tidemark.{TARGET}.yml").write_text(yaml.safe_dump(overlay))
         create_topic(self.bootstrap, TOPIC, 3, retention_ms="-1")
-        create_topic(self.bootstrap, "bim-report-requested", 6)
+        for name in ("bim-report-requested", "bim-report-requested-dlq"):
+            create_topic(self.bootstrap, name, 6)
         events = sample_events(records, bad_share=0.1, seed=1)
         produce(
             self.bootstrap,
@@ -84,16 +90,23 @@ class NotebookRunner:
         from nbclient.exceptions import CellExecutionError
 
         notebook = self._notebook(name, given or {})
-        client = NotebookClient(notebook, timeout=300, kernel_name="python3")
+        if self._client is None:
+            self._client = NotebookClient(notebook, timeout=300, kernel_name="python3")
+        self._client.nb = notebook
         executed = self.folder / "executed" / f"{name}.ipynb"
         executed.parent.mkdir(parents=True, exist_ok=True)
         try:
-            client.execute()
+            self._client.execute(cleanup_kc=False)
         except CellExecutionError as error:
             raise NonRetriableError(f"notebook {name}: {error.ename}: {error.evalue}") from error
         finally:
             format_of_notebooks().write(notebook, executed)
         return executed
+
+    def close(self) -> None:
+        """End the kernel, if one was started."""
+        if self._client is not None and self._client.km is not None:
+            self._client._cleanup_kernel()
 
     def _notebook(self, name: str, given: Mapping[str, str]) -> Any:
         v4 = format_of_notebooks().v4
@@ -131,7 +144,10 @@ def notebook_runner(source: Path, folder: Path, bootstrap: str) -> Iterator[Note
     folder.mkdir(parents=True)
     runner = NotebookRunner(source.resolve(), folder.resolve(), bootstrap)
     runner.prepare()
-    yield runner
+    try:
+        yield runner
+    finally:
+        runner.close()
 
 
 def main(name: str) -> int:
