@@ -1,0 +1,142 @@
+"""Tables, checkpoints and dead letters on S3: a real server, with faults before it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from pyspark.sql import SparkSession
+from tests.s3.s3_server import Answer, FaultyS3, Request, faulty_s3
+from tests.stream_under_test import BAD, StreamUnderTest, good
+
+from tidemark.config.destination import TableRef
+from tidemark.dev.broker import EmbeddedBroker
+from tidemark.platform.open_session import s3_options
+
+pytestmark = pytest.mark.timeout(600)
+
+KEYS = {"access-key-id": "test", "secret-access-key": "test", "region": "us-east-1"}
+# As the product has them, but impatient: what is tested is what comes after S3A gave up.
+IMPATIENT = {
+    "attempts.maximum": "1",
+    "retry.limit": "1",
+    "retry.interval": "50ms",
+    "retry.throttle.limit": "1",
+    "retry.throttle.interval": "50ms",
+    "connection.timeout": "2s",
+    "connection.request.timeout": "2s",
+    "connection.establish.timeout": "2s",
+}
+_buckets = itertools.count(1)
+
+
+@dataclass
+class S3Stream(StreamUnderTest):
+    """A stream whose table, dead letters and checkpoint are on S3."""
+
+    bucket: str = ""
+    endpoint: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def document(self, **options: Any) -> Mapping[str, Any]:
+        document = dict(super().document(**options))
+        place = {"bucket": self.bucket, "path": "lake/events"}
+        document["connector"]["topics"]["events"]["destination"] = place
+        document["checkpoint-root"] = f"s3a://{self.bucket}/checkpoints"
+        document["aws"] = {"s3": {"endpoint": self.endpoint, **KEYS}}
+        return {**document, **self.config}
+
+    @property
+    def table(self) -> TableRef:
+        return TableRef(path=f"s3a://{self.bucket}/lake/events")
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[FaultyS3]:
+    with faulty_s3() as running:
+        yield running
+
+
+@pytest.fixture
+def events(
+    s3: FaultyS3, spark: SparkSession, broker: EmbeddedBroker, topic: Callable[..., str], tmp_path: Path
+) -> Iterator[S3Stream]:
+    s3.heal()
+    bucket = f"lake-{next(_buckets)}"
+    client(s3).create_bucket(Bucket=bucket)
+    events = S3Stream(spark, broker, topic(), tmp_path, bucket=bucket, endpoint=s3.endpoint)
+    events.options["processing"] = {"max-retries": 2}
+    options = {name.removeprefix("fs.s3a."): v for name, v in s3_options(events.settings()).items()}
+    for name, value in {**options, **IMPATIENT}.items():
+        # A bucket's own options: the file systems of other buckets live on in this process.
+        spark.conf.set(f"fs.s3a.bucket.{bucket}.{name}", value)
+    yield events
+    s3.heal()
+
+
+def client(s3: FaultyS3) -> Any:
+    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
+    return boto3.client("s3", endpoint_url=s3.endpoint, **keys)
+
+
+def check_books(events: S3Stream, count: int) -> None:
+    """Records are numbered; each fifth one is bad."""
+    assert events.ids() == [i for i in range(count) if i % 5 != 4]
+    assert len(events.accounted()) == count
+
+
+def numbered(start: int, end: int) -> list[bytes]:
+    return [BAD if i % 5 == 4 else good(i) for i in range(start, end)]
+
+
+TRANSIENT = {
+    "throttled": (Answer(503, "SlowDown"), 4, False),
+    "internal error": (Answer(500, "InternalError"), 1, True),
+    "connection reset": (Answer(0), 1, True),
+    "timeout": (Answer(0, delay=3), 1, True),
+    "commit answered by an error": (Answer(500, "InternalError", after=True), 1, True),
+    "commit answered by a reset": (Answer(0, after=True), 1, True),
+    "slow": (Answer(delay=0.1), 30, False),
+}
+
+
+def test_every_record_lands_once_when_s3_fails_for_less_than_the_retries(
+    s3: FaultyS3, events: S3Stream
+) -> None:
+    events.produce(*numbered(0, 5))
+    events.land()
+    count = 5
+    for name, (answer, times, only_commits) in TRANSIENT.items():
+        s3.fail(answer, times=times, only_commits=only_commits)
+        events.produce(*numbered(count, count + 5))
+        count += 5
+        assert events.run().error is None, name
+        assert s3.hit >= 1, name
+        s3.heal()
+    check_books(events, count)
+
+
+def test_scenario_1_transient_s3_outage_is_retried_and_acknowledged_only_once_the_rows_are_there(
+    s3: FaultyS3, events: S3Stream
+) -> None:
+    events.produce(*numbered(0, 5))
+    events.land()
+    acknowledged: list[int] = []
+
+    def outage(request: Request) -> Answer | None:
+        if not request.is_commit or len(acknowledged) == 3:
+            return None
+        acknowledged.append(events.group().read(events.topic, (0,))[0])
+        return Answer(500, "InternalError")
+
+    s3.fault = outage
+    events.produce(*numbered(5, 10))
+    events.land()
+    assert acknowledged == [5, 5, 5]
+    assert dict(events.group().read(events.topic, (0,))) == {0: 10}
+    check_books(events, 10)
