@@ -1,0 +1,54 @@
+"""Every notebook runs as it is, in one kernel, on a real broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tidemark.dev.broker import EmbeddedBroker
+from tidemark.dev.notebook_run import notebook_runner
+
+ROOT = Path(__file__).parents[2]
+IN_ORDER = (
+    "create_tables",
+    "ingest",
+    "dead_letters",
+    "explore/records",
+    "explore/dead_letters",
+    "replay",
+    "maintenance",
+    "report_worker",
+)
+
+
+def shown(executed: Path) -> str:
+    cells = json.loads(executed.read_text())["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return "\n".join("".join(output.get("data", {}).get("text/plain", "")) for output in outputs)
+
+
+def test_the_order_names_every_notebook() -> None:
+    folder = ROOT / "notebooks"
+    there = {p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.py")}
+    assert there == set(IN_ORDER)
+
+
+@pytest.mark.timeout(600)
+def test_every_notebook_runs_to_its_end_on_a_real_broker(
+    tmp_path: Path, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_DRIVER_MEMORY", "1g")
+    # It compiles much and runs little: the second compiler and parallel collection cost more.
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    with notebook_runner(ROOT, tmp_path / "notebooks", broker.bootstrap) as runner:
+        said = {name: shown(runner.run(name)) for name in IN_ORDER}
+    assert "created" in said["create_tables"]
+    assert "'read': 300" in said["ingest"]
+    assert "'rejected': 0" not in said["ingest"]
+    assert "'user-events'" in said["dead_letters"]
+    assert "'dry_run': True" in said["replay"]
+    assert "compacted" in said["maintenance"]
+    assert "rejected" in said["explore/records"]
+    assert "new" in said["explore/dead_letters"]
