@@ -31,8 +31,8 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("acme")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    options = ["--no-index", "--no-deps", "--no-build-isolation", "--target", str(target), str(EXAMPLE)]
+    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
+    options = ["--offline", "--no-deps", "--no-build-isolation", "--target", str(target), str(EXAMPLE)]
     subprocess.run([*install, *options], check=True)
     return target
 
