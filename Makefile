@@ -73,6 +73,11 @@ bench: .venv/.installed ## Measure against other ways, in turn, on one topic: ta
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/bench.txt
 	@$(BIN)/python bench/ingest.py --out bench/results $(BENCH)
 
+.PHONY: soak
+soak: .venv/.installed ## Load with random faults: make soak MINUTES=20 SEED=1; the books at the end
+	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python -m tidemark.dev.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
+
 .PHONY: docs
 docs: .venv/.installed ## Build the documentation site into site/, strictly
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean

@@ -91,7 +91,7 @@ def run_writer(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=_environment(faults),
+            env=writer_environment(faults),
             cwd=files.folder,
             start_new_session=True,
         )
@@ -104,7 +104,7 @@ def run_writer(
                 raise WriterFailed(f"the writer did not end within {_LONGEST_RUN_S:.0f} s", f"see {log_file}")
             time.sleep(_LOOK_EVERY_S)
     finally:
-        _end_group(process)
+        end_group(process)
         watchdog.dismiss()
     if watch.look():
         on_commit(watch)
@@ -117,7 +117,7 @@ def run_writer(
     return WriterRun(number, killed, watch.commits - commits, watch.landed - landed, time.monotonic() - began)
 
 
-def _environment(faults: str) -> dict[str, str]:
+def writer_environment(faults: str) -> dict[str, str]:
     """Our own process' variables, but for what would lead the writer away from the demo's configuration."""
     kept = {name: value for name, value in os.environ.items() if name != "TIDEMARK_TARGET"}
     # A run of half a minute spends more on the second compiler than it gets back.
@@ -130,7 +130,7 @@ def _environment(faults: str) -> dict[str, str]:
     }
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(10)

@@ -1,0 +1,203 @@
+"""The faults that a soak draws from. Each returns when what it broke is whole again, or needs a restart."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.cimpl import NewPartitions
+
+from tidemark.contract.errors import TidemarkError
+from tidemark.dev.demo_configuration import STREAM, TOPIC
+from tidemark.dev.producers import admin
+from tidemark.dev.soak_site import SoakSite
+from tidemark.dev.soak_writer import SoakWriter, spare_configuration
+from tidemark.pipeline.rewind import To, rewind
+from tidemark.pipeline.targets import targets_of
+from tidemark.platform.commit_lock import commit_lock
+from tidemark.sink.ledger import read_state
+from tidemark.sink.table_log import DeltaLog
+
+POINTS = (
+    "batch-start",
+    "before-append",
+    "after-append",
+    "before-publish",
+    "after-publish",
+    "after-group-commit",
+)
+_MOST_PARTITIONS = 12
+_BACK = 20
+"""How many own commits a RESTORE goes back at most."""
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class SoakFault:
+    """`may_stop`: the stream is right to stop and ask for a new start, as one that was fenced is."""
+
+    name: str
+    strike: Callable[[SoakSite], None]
+    may_stop: bool = False
+
+
+def _kill(site: SoakSite) -> None:
+    site.writer.kill()
+
+
+def _kill_at_a_point(site: SoakSite) -> None:
+    """The next life dies by itself there, unless no batch comes that way."""
+    site.writer.start(faults=f"{site.chance.choice(POINTS)}=kill@{site.chance.randint(1, 3)}")
+    site.writer.wait(45)
+
+
+def _terminate(site: SoakSite) -> None:
+    code = site.writer.stop()
+    if code != 0:
+        raise TidemarkError(f"the writer was told to stop and ended with {code}: {site.writer.last_words()}")
+
+
+def _kill_broker(site: SoakSite) -> None:
+    site.broker.kill()
+    time.sleep(site.chance.uniform(1, 8))
+    site.broker.start()
+
+
+def _pause_broker(site: SoakSite) -> None:
+    site.broker.pause()
+    time.sleep(site.chance.uniform(2, 8))
+    site.broker.resume()
+
+
+def _refuse_dead_letters(site: SoakSite) -> None:
+    """The DLQ topic wants two replicas in sync and has one: nothing can be published to it."""
+    client = admin(site.broker.bootstrap)
+    for replicas in ("2", "1"):
+        resource = ConfigResource(
+            ConfigResource.Type.TOPIC, f"{TOPIC}-dlq", set_config={"min.insync.replicas": replicas}
+        )
+        client.alter_configs([resource])[resource].result(30)
+        if replicas == "2":
+            time.sleep(site.chance.uniform(3, 12))
+
+
+def _add_partition(site: SoakSite) -> None:
+    client = admin(site.broker.bootstrap)
+    count = len(client.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions)
+    if count < _MOST_PARTITIONS:
+        client.create_partitions([NewPartitions(TOPIC, count + 1)])[TOPIC].result(30)
+
+
+def _burst(site: SoakSite) -> None:
+    site.load.burst(5_000, bad_share=0.4)
+
+
+def _checkpoints(site: SoakSite) -> Path:
+    return site.files.folder / "checkpoints"
+
+
+def _lose_checkpoint(site: SoakSite) -> None:
+    site.writer.kill()
+    shutil.rmtree(_checkpoints(site), ignore_errors=True)
+
+
+def _damage_checkpoint(site: SoakSite) -> None:
+    """Its newest commit or its newest offsets are deleted or emptied, with or without their checksum."""
+    site.writer.kill()
+    kind = site.chance.choice(("commits", "offsets"))
+    delete, checksum_too = site.chance.random() < 0.5, site.chance.random() < 0.5
+    found = [f for f in _checkpoints(site).rglob(f"{kind}/*") if f.name.isdigit()]
+    if not found:
+        return
+    newest = max(found, key=lambda f: f.stat().st_mtime_ns)
+    if checksum_too:
+        newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+    newest.unlink() if delete else newest.write_text("")
+
+
+def _older_checkpoint(site: SoakSite) -> None:
+    site.writer.kill()
+    kept = site.files.folder / "checkpoints-kept"
+    shutil.copytree(_checkpoints(site), kept)
+    site.writer.start()
+    site.writer.wait(site.chance.uniform(20, 30))
+    site.writer.kill()
+    shutil.rmtree(_checkpoints(site))
+    kept.rename(_checkpoints(site))
+
+
+def _table_away(site: SoakSite) -> None:
+    """For longer than the retries: batches become dead letters that the next life lands after all."""
+    site.writer.start(faults="before-append=down")
+    site.writer.wait(site.chance.uniform(20, 35))
+    site.writer.kill()
+
+
+def _sql(statement: str, site: SoakSite) -> None:
+    """As another program would. On a local folder Delta's own commit is no single step: hence the lock."""
+    with commit_lock(site.table):
+        site.spark.sql(statement.format(table=site.table.sql)).collect()
+
+
+def _restore(site: SoakSite) -> None:
+    own = [e.version for e in DeltaLog(site.spark, site.table)(1_000).entries if e.own is not None]
+    _sql(f"RESTORE {{table}} TO VERSION AS OF {site.chance.choice(sorted(own)[-_BACK:])}", site)
+
+
+def _rewind(site: SoakSite) -> None:
+    """While the writer runs, which is fenced by it. It may be faster: then the marks are read again."""
+    (target,) = targets_of(site.spark, site.settings, STREAM, run=uuid.uuid4().hex)
+    for attempt in range(1, _TRIES + 1):
+        marks = read_state(DeltaLog(site.spark, site.table), accept_emptied=True).marks
+        chosen = site.chance.sample(sorted(marks), k=site.chance.randint(1, len(marks)))
+        offsets = {p: site.chance.randint(marks[p] * 3 // 4, marks[p]) for p in chosen}
+        try:
+            rewind(site.spark, site.admin, target, To(offsets=offsets))
+            return
+        except TidemarkError:
+            if attempt == _TRIES:
+                raise
+
+
+def _second_writer(site: SoakSite) -> None:
+    """On the same checkpoint, or with one of its own, until one of the two has stopped."""
+    own = site.chance.random() < 0.5
+    configuration = spare_configuration(site.files, name="elsewhere") if own else None
+    other = SoakWriter(site.files, configuration=configuration, name=f"other-{uuid.uuid4().hex[:6]}")
+    other.start()
+    try:
+        deadline = time.monotonic() + 60
+        while other.alive and site.writer.alive and time.monotonic() < deadline:
+            time.sleep(0.2)
+    finally:
+        other.kill()
+
+
+FAULTS = (
+    SoakFault("writer killed", _kill),
+    SoakFault("writer killed at a named point", _kill_at_a_point),
+    SoakFault("writer stopped by SIGTERM", _terminate),
+    SoakFault("a second writer", _second_writer, may_stop=True),
+    SoakFault("broker killed and started again", _kill_broker),
+    SoakFault("broker paused", _pause_broker),
+    SoakFault("DLQ topic unwritable", _refuse_dead_letters),
+    SoakFault("partition added", _add_partition),
+    SoakFault("a burst of bad records", _burst),
+    SoakFault("checkpoint lost", _lose_checkpoint),
+    SoakFault("checkpoint damaged", _damage_checkpoint),
+    SoakFault("checkpoint replaced by an older copy", _older_checkpoint),
+    SoakFault("table away", _table_away),
+    SoakFault("another one's OPTIMIZE", partial(_sql, "OPTIMIZE {table}")),
+    SoakFault("another one's VACUUM", partial(_sql, "VACUUM {table}")),
+    SoakFault(
+        "another one's DELETE of nothing", partial(_sql, "DELETE FROM {table} WHERE user_id = 'nobody'")
+    ),
+    SoakFault("RESTORE", _restore),
+    SoakFault("rewind", _rewind, may_stop=True),
+)
