@@ -99,9 +99,11 @@ dbx: .venv/.installed ## Write conf/deployment.yml for workspaces on dbx, and ha
 	@build/dbx/bin/python -W ignore .ci/read_deployment.py conf/deployment.yml
 
 .PHONY: wheel
-wheel: .venv/.installed ## Build the wheel into dist/
-	@rm -f dist/*.whl
-	@$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python
+wheel: .venv/.installed ## Build the wheel into dist/; one that is equal stays as it is
+	@rm -rf build/wheel
+	@$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir build/wheel
+	@mkdir -p dist; wheel=$$(basename build/wheel/*.whl); find dist -name '*.whl' -not -name "$$wheel" -delete; \
+		cmp -s "build/wheel/$$wheel" "dist/$$wheel" || cp "build/wheel/$$wheel" dist/
 
 .PHONY: fmt
 fmt: .venv/.installed ## Format the code and mend what the linter can

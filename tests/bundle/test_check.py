@@ -96,6 +96,12 @@ MISTAKES = [
     ),
     ("empty-grant", "resources/streaming.schema.yml", "privileges: [USE_SCHEMA, SELECT]", "privileges: []"),
     (
+        "readable-secrets",
+        "databricks.yml",
+        "    run_as:\n",
+        "    permissions: [{level: CAN_VIEW, group_name: users}]\n    run_as:\n",
+    ),
+    (
         "literal-schema",
         "resources/checkpoints.volume.yml",
         "${resources.schemas.streaming.name}",

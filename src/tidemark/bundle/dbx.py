@@ -12,7 +12,9 @@ from tidemark.bundle.target import described
 
 DEPLOYMENT_FILE = "conf/deployment.yml"
 _HEAD = "# Written by `tidemark bundle dbx` from databricks.yml; do not edit.\n"
-_UNKNOWN_TO_DBX = ("parameters", "queue", "health", "environments")
+_UNKNOWN_TO_DBX = ("parameters", "environments")
+_WITHOUT_A_PLACE = ("queue", "health", "permissions")
+"""dbx has access lists, but takes none without an owner, whom the bundle does not name."""
 
 
 class _Plain(yaml.SafeDumper):
@@ -47,10 +49,10 @@ def deployment_of(source: BundleSource) -> tuple[str, list[str]]:
 def _workflow(job: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A job of the Jobs API 2.1 as dbx takes it: parameters move into the notebook task, clusters stay."""
     workflow = copy.deepcopy(job)
-    left_out: list[str] = [key for key in ("queue", "health") if key in workflow]
+    left_out: list[str] = [key for key in _WITHOUT_A_PLACE if key in workflow]
     parameters = {p["name"]: _portable(str(p["default"])) for p in workflow.get("parameters") or []}
     serverless = "environments" in workflow
-    for key in _UNKNOWN_TO_DBX:
+    for key in (*_UNKNOWN_TO_DBX, *_WITHOUT_A_PLACE):
         workflow.pop(key, None)
     mail = {k: v for k, v in (workflow.pop("email_notifications", None) or {}).items() if v}
     if mail:

@@ -27,6 +27,22 @@ def empty_grant(source: BundleSource, targets: Sequence[Described]) -> Iterator[
                 yield Finding.at(place, "empty-grant", problem, "name both, or take the grant out")
 
 
+def readable_secrets(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
+    """No bundle-wide CAN_VIEW beside a secret scope: the CLI makes READ of the scope of it."""
+    for described in targets:
+        if not described.resources.get("secret_scopes"):
+            continue
+        for entry in described.permissions:
+            if entry.get("level") == "CAN_VIEW":
+                who = next((str(v) for k, v in entry.items() if k != "level"), "somebody")
+                yield Finding.at(
+                    source.place(("permissions",), described.target),
+                    "readable-secrets",
+                    f"CAN_VIEW on all of {described.target} lets {who} read the secrets",
+                    "give permissions to single resources instead, such as ${var.job_permissions}",
+                )
+
+
 def literal_schema(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
     """A volume's schema is the bundle's own, by reference: development mode gives it another name."""
     for file, path, kind, name, values in source.resources():
@@ -143,4 +159,4 @@ def _datasets(path: Any) -> list[str]:
     return ["".join(d.get("queryLines") or [d.get("query", "")]) for d in dashboard.get("datasets", [])]
 
 
-RULES = (empty_grant, literal_schema, warehouse, dashboard_file, unknown_table)
+RULES = (empty_grant, readable_secrets, literal_schema, warehouse, dashboard_file, unknown_table)
