@@ -15,13 +15,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from tidemark.cli import listen, reports
 from tidemark.config.load import load_settings
+from tidemark.contract.errors import RetriableError
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import create_topic, produce
+from tidemark.listener.meter import OUTCOMES, watched
+from tidemark.observe.metrics import Metrics
 from tidemark.reports.run import worker_of
 from tidemark.reports.strategy import StrategyRegistry
 
@@ -40,6 +45,9 @@ reports:
   topic: {name}
   group-id: {name}-workers
   session-timeout: 6
+  sweep-interval: 0.2
+  retry: {{base: 0.05}}
+metrics: {{enabled: true, port: 0}}
 listener:
   topics: [{name}-in]
   group-id: {name}-in-group
@@ -132,6 +140,49 @@ def test_the_archived_report_is_printed_when_it_is_asked_for(project: Project, e
     assert "ECHO" in shown.stdout
     worker.stop()
     thread.join(20)
+
+
+def test_a_worker_tells_what_it_does_when_it_is_scraped(project: Project, echo: type[Echo]) -> None:
+    settings, metrics, failures = load_settings(project.config), Metrics(), iter((RetriableError("down"),))
+
+    def fail_once(*_: object) -> None:
+        for error in failures:
+            raise error
+
+    worker = worker_of(settings, strategies=StrategyRegistry().with_(echo(fail_once)), metrics=metrics)
+    project.run(reports.app, "submit", "NO_SUCH_TYPE", "--create-topics")
+    asked = project.run(reports.app, "submit", "ECHO")["requestId"]
+    thread = threading.Thread(target=worker.run, daemon=True)
+    with watched(settings, metrics, lambda: worker.listener.heartbeat) as url:
+        assert url is not None
+        thread.start()
+        deadline = time.monotonic() + 30
+        while (
+            metrics.value("tidemark_report_requests", status="COMPLETED") < 1 and time.monotonic() < deadline
+        ):
+            time.sleep(0.1)
+        time.sleep(1.2)  # the next look at the lag
+        health = httpx.get(f"{url}/actuator/health", timeout=10).json()
+        text = httpx.get(f"{url}/actuator/prometheus", timeout=10).text
+        worker.stop()
+        thread.join(20)
+    group = f"{project.name}-workers"
+    samples = {
+        (s.name, *s.labels.values()): s.value for f in text_string_to_metric_families(text) for s in f.samples
+    }
+    records = {o: samples["tidemark_listener_records_total", group, o] for o in OUTCOMES}
+    assert records == {"done": 1, "failed": 2, "dead-lettered": 1}
+    assert samples["tidemark_listener_rewinds_total", group] >= 1
+    assert samples["tidemark_listener_execution_seconds_count", group] == 3
+    lags = {k[-1]: v for k, v in samples.items() if k[0] == "tidemark_listener_lag_records"}
+    assert set(lags.values()) == {0}
+    assert (
+        samples["tidemark_report_requests", "COMPLETED"] == samples["tidemark_report_requests", "FAILED"] == 1
+    )
+    assert samples["tidemark_breaker_state", "reports/archive", "CLOSED"] == 1
+    assert health["status"] == "UP"
+    assert set(health["components"]) == {"listener", "kafka", "breakers"}
+    assert project.run(reports.app, "status", asked)["status"] == "COMPLETED"
 
 
 def test_wrong_use_ends_with_exit_code_2(project: Project) -> None:

@@ -8,17 +8,20 @@ import timeit
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tidemark.config.sections import BreakerSettings
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
+from tidemark.listener.meter import BreakerMetrics, Meter
 from tidemark.observe.catalogue import CATALOGUE, PREFIX, Kind
 from tidemark.observe.metrics import Metrics
 from tidemark.observe.recording import MetricsObserver
 from tidemark.observe.reference import PAGE, with_table
+from tidemark.resilience.breaker import Breaker
 
 BOUNDED = {
     "stream", "topic", "table", "partition", "breaker", "route", "scope", "code", "outcome", "state",
-    "status", "retriable", "part", "application", "version",
+    "status", "retriable", "part", "application", "version", "group",
 }  # fmt: skip
 SOURCE_METRICS = [
     "Messages processed successfully",
@@ -37,6 +40,7 @@ SOURCE_METRICS = [
     "DLQ volume",
     "throughput",
     "DLQ topic sizes",
+    "Monitor lag per partition",
 ]
 
 
@@ -106,6 +110,24 @@ def test_a_breaker_is_in_one_state() -> None:
     states = {s: metrics.value("tidemark_breaker_state", breaker="orders/table", state=s)
               for s in ("CLOSED", "OPEN", "HALF_OPEN")}  # fmt: skip
     assert states == {"CLOSED": 0, "OPEN": 0, "HALF_OPEN": 1}
+
+
+def test_a_breaker_that_trips_is_told_when_metrics_listen_to_it() -> None:
+    metrics = Metrics()
+    breaker = Breaker("reports/archive", BreakerSettings(), listeners=[BreakerMetrics(metrics)])
+    for _ in range(breaker.settings.failure_threshold):
+        breaker.acquire().failed("down")
+    assert metrics.value("tidemark_breaker_state", breaker="reports/archive", state="OPEN") == 1
+    assert metrics.value("tidemark_breaker_changes_total", breaker="reports/archive", state="OPEN") == 1
+
+
+def test_a_partition_that_went_to_another_member_has_no_lag_here() -> None:
+    metrics = Metrics()
+    meter = Meter(metrics, "g")
+    meter.lag({("t", 0): 3, ("t", 1): 4})
+    meter.lag({("t", 1): 2})
+    assert sampled(metrics)["tidemark_listener_lag_records"] == {("group", "partition", "topic")}
+    assert metrics.total("tidemark_listener_lag_records") == 2
 
 
 def test_a_batch_pays_less_than_a_millisecond_for_its_metrics() -> None:

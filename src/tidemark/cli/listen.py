@@ -9,7 +9,9 @@ import typer
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings
 from tidemark.cli.progress import Progress
+from tidemark.listener.meter import watched
 from tidemark.listener.run import listener_for
+from tidemark.observe.metrics import Metrics
 
 app = typer.Typer(help="Listen to topics and hand their records over, at least once.")
 
@@ -31,8 +33,10 @@ def listen(
     """Runs until stopped (Ctrl-C or SIGTERM), or until a failure that a person must look at (exit code 1)."""
     settings = open_settings(config, target)
     with Progress("listen", as_json=as_json) as progress:
-        listener = listener_for(settings, handler=handler, on_progress=progress.show)
+        metrics = Metrics(settings.application_name)
+        listener = listener_for(settings, handler=handler, on_progress=progress.show, metrics=metrics)
         progress.end_when_idle(until_idle, listener.stop)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: listener.stop())
-        listener.run()
+        with watched(settings, metrics, lambda: listener.heartbeat):
+            listener.run()

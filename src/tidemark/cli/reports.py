@@ -18,6 +18,8 @@ from tidemark.cli.progress import Progress
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
 from tidemark.listener.from_settings import connection_of
+from tidemark.listener.meter import watched
+from tidemark.observe.metrics import Metrics
 from tidemark.reports.archive import Archive
 from tidemark.reports.assembly import open_service
 from tidemark.reports.from_settings import reports_of, s3_credentials
@@ -133,11 +135,13 @@ def work(
     if create_topics:
         ensure_topics(connection_of(settings), reports_of(settings))
     with Progress("reports", as_json=as_json) as progress:
-        worker = worker_of(settings, on_progress=progress.show)
+        metrics = Metrics(settings.application_name)
+        worker = worker_of(settings, on_progress=progress.show, metrics=metrics)
         progress.end_when_idle(until_idle, worker.stop)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop())
-        worker.run()
+        with watched(settings, metrics, lambda: worker.listener.heartbeat):
+            worker.run()
 
 
 @contextmanager

@@ -89,9 +89,11 @@ class BreakerSettings(Section):
 
 
 class MetricsSettings(Section):
-    used_by: ClassVar[str] = "tidemark serve, ingest"
+    used_by: ClassVar[str] = "tidemark serve, ingest, listen, reports work"
 
-    enabled: bool = Field(False, description="Serve `/actuator/…` while `tidemark ingest` runs.")
+    enabled: bool = Field(
+        False, description="Serve `/actuator/…` while an ingest, a listener or a report worker runs."
+    )
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback needs no token.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
     token: SecretStr | None = Field(None, description="Bearer token asked for; required off loopback.")

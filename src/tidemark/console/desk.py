@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from tidemark.config.settings import Settings
 from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_ID, LetterStatus
 from tidemark.contract.errors import UsageError
+from tidemark.observe.metrics import Metrics
 from tidemark.pipeline.dead_letters import keep_letters, letter_target
 from tidemark.pipeline.replay import Replayed, replay
 from tidemark.pipeline.replay_choice import Choice, Edit
@@ -27,6 +29,10 @@ _LISTED = (
     LETTER_ID, records.TOPIC, records.PARTITION, records.OFFSET, "failure_code", "failure_stage",
     "failure_message", "failed_at", "status", "attempts",
 )  # fmt: skip
+
+
+COUNTED_EVERY = 30.0
+"""Seconds between two counts of the open letters: each reads the status of every letter."""
 
 
 @dataclass
@@ -116,6 +122,26 @@ class LetterDesk:
                 raise UsageError(f"no stream is named {stream}", f"there are {', '.join(known)}")
             self._targets[stream] = letter_target(self.spark(), self.settings, stream, run=uuid.uuid4().hex)
         return self._targets[stream]
+
+
+class OpenLetters:
+    """Tells how many dead letters are `new`, now and then, for whoever scrapes. Raises what reading raises."""
+
+    def __init__(
+        self, desk: LetterDesk, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._desk, self._metrics, self._monotonic = desk, metrics, monotonic
+        self._due = monotonic()
+
+    def count_if_due(self) -> None:
+        now = self._monotonic()
+        if now < self._due:
+            return
+        self._due = now + COUNTED_EVERY
+        for stream in self._desk.streams:
+            tally = self._desk.tally(stream)
+            waiting = sum(count for _, status, count in tally if status == LetterStatus.NEW)
+            self._metrics.set("tidemark_dead_letters_open", waiting, stream=stream)
 
 
 def _literal(text: str) -> str:

@@ -14,7 +14,7 @@ from tidemark.config.sections import MetricsSettings
 from tidemark.config.settings import Settings
 from tidemark.console.application import Parts, application_of
 from tidemark.console.dead_letter_pages import dead_letter_routes
-from tidemark.console.desk import LetterDesk
+from tidemark.console.desk import LetterDesk, OpenLetters
 from tidemark.console.report_pages import LateReports
 from tidemark.console.stream_pages import StreamSources
 from tidemark.listener.from_settings import connection_of
@@ -64,10 +64,15 @@ def serving(
     token = given or secrets.token_urlsafe(24)
     breakers = Breakers.of(settings)
 
+    desk = LetterDesk(settings, spark)
+    letters = OpenLetters(desk, metrics)
+
     def look() -> list[StreamStatus]:
         for breaker in breakers.snapshots():
             metrics.breaker(breaker.name, breaker.state.value)
-        return [s for name in settings.streams for s in status_of(spark(), settings, name)]
+        found = [s for name in settings.streams for s in status_of(spark(), settings, name)]
+        letters.count_if_due()
+        return found
 
     with ExitStack() as running:
         watch = Watch(settings, metrics, look, every=every)
@@ -95,7 +100,7 @@ def serving(
             ),
             reports=reports,
             report_types=sorted(all_strategies()),
-            further=dead_letter_routes(LetterDesk(settings, spark)),
+            further=dead_letter_routes(desk),
         )
         application = application_of(parts, token=Token(token), loopback=where.is_loopback)
         server = running.enter_context(HttpServer(application, host=where.host, port=where.port))

@@ -17,14 +17,18 @@ from tidemark.listener.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import Executor
 from tidemark.listener.giving_up import GivingUp, ListenerStopped
 from tidemark.listener.member import STOPPING, GroupMember, record_of
+from tidemark.listener.meter import Meter
 from tidemark.listener.rebalance import Notice, Rebalance
 from tidemark.listener.settlement import GivenUp, Settlement, Verdict
 from tidemark.listener.starting import StartingOffsets, StartingPoint
+from tidemark.observe.metrics import Metrics
 
 log = structlog.get_logger("tidemark.listener")
 
 SLICE = 0.2
 """Longest time, in seconds, that anything here blocks without looking at the stop flag."""
+MEASURED_EVERY = 1.0
+"""Seconds between two looks at the lag."""
 
 
 @dataclass
@@ -59,6 +63,7 @@ class AtLeastOnceListener:
         on_revoked: Notice | None = None,
         on_given_up: Callable[[GivenUp], None] | None = None,
         on_progress: Callable[[Totals], None] | None = None,
+        meter: Meter | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.totals = Totals()
@@ -82,8 +87,10 @@ class AtLeastOnceListener:
         self._settlement = Settlement(settings, backoff)
         self._giving_up = GivingUp(settings, dead_letters, backoff=backoff, on_given_up=on_given_up)
         self._on_progress = on_progress
+        self._meter = meter if meter is not None else Meter(Metrics(), settings.group_id)
         self._now = monotonic
         self._stop = threading.Event()
+        self._measure_at = 0.0
         self.heartbeat = monotonic()
         """When the loop last turned; liveness is its age, whatever the dependencies do."""
 
@@ -154,6 +161,18 @@ class AtLeastOnceListener:
             owned.paused = not ready
         if resumed:
             self._member.resume(resumed)
+        if now >= self._measure_at:
+            self._measure_at = now + MEASURED_EVERY
+            self._measure_lag()
+
+    def _measure_lag(self) -> None:
+        """By the ends the last fetches saw: it asks the broker nothing."""
+        lags = {}
+        for owned in self._rebalance.assignment:
+            end = self._member.end_seen(owned.where)
+            if end is not None:
+                lags[owned.where] = max(0, end - owned.offsets.prefix)
+        self._meter.lag(lags)
 
     def _receive(self, wait: float, *, keep: bool) -> Record | None:
         """One poll. A record that must not be kept now, because all is paused, is sought back to."""
@@ -190,6 +209,7 @@ class AtLeastOnceListener:
 
     def _execute(self, records: Sequence[Record]) -> tuple[Batch, BatchResult]:
         batch = self._batch_of(records)
+        started = self._now()
         execution = self._executor.submit(batch)
         self._rebalance.inflight = (batch, execution)
         try:
@@ -204,6 +224,7 @@ class AtLeastOnceListener:
                     if self._now() >= deadline:
                         execution.cancel()
                         return batch, BatchResult.interrupted(len(batch))
+            self._meter.executed(self._now() - started)
             return batch, result
         finally:
             self._rebalance.inflight = None
@@ -234,6 +255,8 @@ class AtLeastOnceListener:
         self.totals.batches += 1
         self.totals.done += verdict.succeeded
         self.totals.failed += verdict.failed
+        self._meter.counted("done", verdict.succeeded)
+        self._meter.counted("failed", verdict.failed)
         if verdict.succeeded:
             self._giving_up.row_ended()
         self._rebalance.commit_done()
@@ -247,6 +270,7 @@ class AtLeastOnceListener:
                 verdict, self._rebalance.assignment, keep_alive=self._keep_alive
             )
             self.totals.dead_lettered += written
+            self._meter.counted("dead-lettered", written)
             self._rebalance.commit_done()
         self._rewind(batch, verdict)
         if self._on_progress is not None:
@@ -259,6 +283,7 @@ class AtLeastOnceListener:
             target = owned.offsets.rewind()
             if target is not None:
                 self.totals.rewinds += 1
+                self._meter.rewound()
                 owned.seek_to = target
                 owned.paused_until = max(owned.paused_until, now + verdict.delays.get(owned.epoch, 0.0))
         if verdict.outage is not None:

@@ -104,6 +104,14 @@ class GroupMember:
         )
         return low, high
 
+    def end_seen(self, where: Partition) -> int | None:
+        """The offset after the last, as the newest fetch of the partition saw it; None before the first."""
+        try:
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(*where), cached=True)
+        except KafkaException:
+            return None
+        return high if high >= 0 else None
+
     def partitions_of(self, topic: str) -> int:
         """0 if the topic does not exist."""
         listed = self._consumer.list_topics(topic, timeout=self._timeout).topics[topic]

@@ -12,8 +12,10 @@ from tidemark.listener.executor import Executor, InProcessExecutor
 from tidemark.listener.from_settings import connection_of, consumer_of, handler_of, listener_of
 from tidemark.listener.judging import backoff_of, judge_with
 from tidemark.listener.listener import AtLeastOnceListener, Totals
+from tidemark.listener.meter import Meter
 from tidemark.listener.rebalance import Notice
 from tidemark.listener.starting import StartingOffsets
+from tidemark.observe.metrics import Metrics
 from tidemark.resilience.classification import classifier_for
 
 
@@ -24,6 +26,7 @@ def listener_for(
     starting_offsets: StartingOffsets | None = None,
     on_assigned: Notice | None = None,
     on_progress: Callable[[Totals], None] | None = None,
+    metrics: Metrics | None = None,
 ) -> AtLeastOnceListener:
     """`handler` goes over the configured one. Raises `ConfigError` if neither it nor a job is named."""
     section = listener_of(settings)
@@ -43,6 +46,7 @@ def listener_for(
         starting_offsets=starting_offsets,
         on_assigned=on_assigned,
         on_progress=on_progress,
+        meter=None if metrics is None else Meter(metrics, section.group_id),
     )
 
 

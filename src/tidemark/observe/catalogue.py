@@ -152,7 +152,12 @@ CATALOGUE: tuple[Metric, ...] = (
         "tidemark_dead_letter_topic_records", _G, _S, "Offsets in the dead letter topic.", "DLQ topic sizes"
     ),
     Metric("tidemark_dead_letter_topic_age_seconds", _G, _S, "Age of the oldest record there; 0 where none."),
-    Metric("tidemark_dead_letters_open", _G, _S, "Dead letters in the table that nobody has dealt with yet."),
+    Metric(
+        "tidemark_dead_letters_open",
+        _G,
+        _S,
+        "Dead letters in the table that are new: nobody dealt with them yet (tidemark serve, twice a minute).",
+    ),
     Metric("tidemark_lost_offsets_total", _C, _S, "Offsets that retention took before they were read."),
     Metric("tidemark_unknown_fields_total", _C, _S, "Fields in payloads that the schema does not know."),
     Metric(
@@ -164,6 +169,33 @@ CATALOGUE: tuple[Metric, ...] = (
     ),
     Metric("tidemark_files_written_total", _C, _S, "Data files added to the table."),
     Metric("tidemark_bytes_written_total", _C, _S, "Bytes of those files."),
+    Metric(
+        "tidemark_listener_records_total",
+        _C,
+        ("group", "outcome"),
+        "Records of a listener or report worker by outcome: done, failed (an attempt), dead-lettered.",
+    ),
+    Metric(
+        "tidemark_listener_rewinds_total",
+        _C,
+        ("group",),
+        "Times a partition went back to a record that has to come again: retries and outages.",
+    ),
+    Metric(
+        "tidemark_listener_execution_seconds",
+        _H,
+        ("group",),
+        "From handing a batch over to its result; of a report worker, one request.",
+        "",
+        _SECONDS,
+    ),
+    Metric(
+        "tidemark_listener_lag_records",
+        _G,
+        ("group", "topic", "partition"),
+        "Offsets of an assigned partition that are not done yet, by what the last fetch saw of its end.",
+        "Monitor lag per partition",
+    ),
     Metric("tidemark_report_requests", _G, ("status",), "Report requests by status."),
     Metric("tidemark_telemetry_errors_total", _C, ("part",), "Failures of telemetry itself; nothing stops."),
 )

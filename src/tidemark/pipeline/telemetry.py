@@ -6,18 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-import structlog
 from pyspark.sql import SparkSession
-from starlette.applications import Starlette
 
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.observer import StreamObserver
-from tidemark.observe.access import Gate, Token
-from tidemark.observe.actuator import WITHOUT_TOKEN, actuator_routes
+from tidemark.observe.endpoints import endpoints
 from tidemark.observe.metrics import Metrics
 from tidemark.observe.recording import MetricsObserver, Seen
-from tidemark.observe.server import HttpServer
 from tidemark.pipeline.metrics_table import MetricsTable
 from tidemark.pipeline.probes import board_of
 from tidemark.pipeline.status import PartitionStatus, StreamStatus
@@ -25,8 +21,6 @@ from tidemark.pipeline.watch import Watch
 from tidemark.platform.session import on_databricks
 from tidemark.resilience.breakers import Breakers
 from tidemark.source.topics import KafkaAdmin
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,30 +57,11 @@ def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> I
             running.enter_context(
                 Watch(settings, metrics, lambda: _looked(settings, observer), sets_lag=False)
             )
-            url = _serve(running, settings, spark, metrics, observer)
+            board = board_of(
+                settings, metrics, spark=lambda: spark, facts=observer.facts, outcomes=observer.outcomes
+            )
+            url = running.enter_context(endpoints(settings.metrics, metrics, board))
         yield Telemetry(metrics, observers, url)
-
-
-def _serve(
-    running: ExitStack, settings: Settings, spark: SparkSession, metrics: Metrics, observer: MetricsObserver
-) -> str | None:
-    board = board_of(settings, metrics, spark=lambda: spark, facts=observer.facts, outcomes=observer.outcomes)
-    secret = settings.metrics.token
-    gate = Gate(
-        Starlette(routes=actuator_routes(metrics, board)),
-        token=Token(secret.get_secret_value()) if secret is not None else None,
-        loopback=settings.metrics.is_loopback,
-        open_paths=WITHOUT_TOKEN,
-    )
-    try:
-        server = running.enter_context(
-            HttpServer(gate, host=settings.metrics.host, port=settings.metrics.port)
-        )
-    except TidemarkError as error:
-        metrics.add("tidemark_telemetry_errors_total", part="http")
-        log.warning("metrics are not served; the streams go on", error=error.message, hint=error.hint)
-        return None
-    return server.url
 
 
 def _looked(settings: Settings, observer: MetricsObserver) -> list[StreamStatus]:

@@ -15,12 +15,15 @@ from tidemark.contract.errors import ConfigError, RetriableError
 from tidemark.listener.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import InProcessExecutor
 from tidemark.listener.listener import AtLeastOnceListener, Totals
+from tidemark.listener.meter import Meter
+from tidemark.observe.metrics import Metrics
 from tidemark.reports.archive import Archive
 from tidemark.reports.archive_guard import BREAKER, ArchiveGuard, Guard
 from tidemark.reports.database import open_engine
 from tidemark.reports.gate import Gate
 from tidemark.reports.objects import ObjectStore, open_objects
 from tidemark.reports.publisher import ReportEventPublisher
+from tidemark.reports.request import Status
 from tidemark.reports.service import ReportService
 from tidemark.reports.store import StatusStore
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
@@ -84,6 +87,7 @@ def open_worker(
     owner: str | None = None,
     seam: Callable[[str], None] = lambda point: None,
     on_progress: Callable[[Totals], None] | None = None,
+    metrics: Metrics | None = None,
 ) -> RunningWorker:
     store = open_store(settings)
     archive = Archive(objects if objects is not None else open_objects(settings.archive))
@@ -115,9 +119,22 @@ def open_worker(
         backoff=backoff,
         on_given_up=worker.given_up,
         on_progress=on_progress,
+        meter=None if metrics is None else Meter(metrics, settings.group_id),
     )
     publisher = ReportEventPublisher(connection, topic=settings.topic)
-    return RunningWorker(listener, Sweeper(store, publisher, settings, archive=archive), store)
+    sweeper = Sweeper(store, publisher, settings, archive=archive, on_counts=_telling(metrics))
+    return RunningWorker(listener, sweeper, store)
+
+
+def _telling(metrics: Metrics | None) -> Callable[[Mapping[Status, int]], None] | None:
+    if metrics is None:
+        return None
+
+    def tell(counts: Mapping[Status, int]) -> None:
+        for status in Status:
+            metrics.set("tidemark_report_requests", counts.get(status, 0), status=status.value)
+
+    return tell
 
 
 def unique_owner() -> str:

@@ -8,7 +8,9 @@ from dataclasses import asdict
 from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
+from tidemark.listener.meter import watched
 from tidemark.observe.logging import configure_logging
+from tidemark.observe.metrics import Metrics
 from tidemark.reports.run import worker_of
 
 
@@ -21,9 +23,11 @@ def report_worker_job(
     """
     logs = settings.logging
     configure_logging(logs.format, logs.level, secret_fields=logs.secret_fields)
-    worker = worker_of(settings, open_spark=lambda: spark)
+    metrics = Metrics(settings.application_name)
+    worker = worker_of(settings, open_spark=lambda: spark, metrics=metrics)
     if minutes is not None:
         timer = threading.Timer(minutes * 60, worker.stop)
         timer.daemon = True
         timer.start()
-    return asdict(worker.run())
+    with watched(settings, metrics, lambda: worker.listener.heartbeat):
+        return asdict(worker.run())

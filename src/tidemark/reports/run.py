@@ -13,6 +13,8 @@ from tidemark.contract.errors import RetriableError
 from tidemark.listener.from_settings import connection_of
 from tidemark.listener.judging import backoff_of
 from tidemark.listener.listener import Totals
+from tidemark.listener.meter import BreakerMetrics
+from tidemark.observe.metrics import Metrics
 from tidemark.reports.archive import Archive, Archived
 from tidemark.reports.archive_guard import BREAKER, ArchiveGuard
 from tidemark.reports.assembly import RunningWorker, open_service, open_worker
@@ -34,11 +36,15 @@ def worker_of(
     open_spark: Callable[[], SparkSession] | None = None,
     strategies: StrategyRegistry | None = None,
     on_progress: Callable[[Totals], None] | None = None,
+    metrics: Metrics | None = None,
 ) -> RunningWorker:
     """With the landed report types and those of installed packages; Spark is started when needed."""
     reports = reports_of(settings)
     breakers = Breakers(settings.state_dir / FOLDER, reports.breaker)
     archive_breaker = breakers.get(BREAKER)
+    if metrics is not None:
+        metrics.breaker(BREAKER, archive_breaker.snapshot().state.value)
+        archive_breaker.add_listener(BreakerMetrics(metrics))
     return open_worker(
         reports,
         connection_of(settings),
@@ -48,6 +54,7 @@ def worker_of(
         guard=ArchiveGuard(archive_breaker),
         objects=open_objects(reports.archive, credentials=s3_credentials(settings)),
         on_progress=on_progress,
+        metrics=metrics,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -12,6 +12,7 @@ import structlog
 from tidemark.config.reports import Reports
 from tidemark.reports.archive import Archive
 from tidemark.reports.publisher import Publisher
+from tidemark.reports.request import Status
 from tidemark.reports.store import StatusStore
 
 log = structlog.get_logger("tidemark.reports")
@@ -36,12 +37,14 @@ class Sweeper:
         settings: Reports,
         *,
         archive: Archive | None = None,
+        on_counts: Callable[[Mapping[Status, int]], None] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._publisher = publisher
         self._settings = settings
         self._archive = archive
+        self._on_counts = on_counts
         self._monotonic = monotonic
         self._archive_due = monotonic()
         self._over = threading.Event()
@@ -57,6 +60,8 @@ class Sweeper:
             self._store.published(row.request.request_id, row.generation)
             published += 1
         orphans = self._sweep_archive_if_due()
+        if self._on_counts is not None:
+            self._on_counts(self._store.counts())
         if reaped or published or orphans:
             log.info("swept", reaped=reaped, published=published, orphans=orphans)
         return Swept(published, reaped, orphans)
