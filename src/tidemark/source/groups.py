@@ -2,43 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tidemark.contract.marks import Marks
-from tidemark.source.topics import KafkaAdmin
+from tidemark.source.clients import admin_options
+from tidemark.source.topics import REFUSED, KafkaAdmin
+
+_LOOK_S = 0.5
+_BOUND_MS = 10_000
+Key = tuple[tuple[tuple[str, str | int | bool], ...], str]
+_consumers: dict[Key, Consumer] = {}
+"""The process's, so that `GroupOffsets` stays picklable."""
 
 
 @dataclass(frozen=True)
 class GroupOffsets:
-    """The offsets of one group on one topic, through the admin client: no membership, no rebalance."""
+    """The offsets of one group on one topic, through a consumer that never joins: no member, no rebalance.
+
+    Not through the admin client: librdkafka's requests to a group's coordinator there end the whole process
+    with a failed assertion when the broker goes away under them.
+    """
 
     admin: KafkaAdmin
     group: str
 
     def read(self, topic: str, partitions: tuple[int, ...]) -> Marks:
-        """What is committed. A partition without an offset is not named."""
-        asked = ConsumerGroupTopicPartitions(self.group, [TopicPartition(topic, p) for p in partitions])
-        client = self.admin.client()
-        found = client.list_consumer_group_offsets([asked], request_timeout=self.admin.timeout)
-        committed = found[self.group].result(self.admin.timeout + 5)
-        return Marks({tp.partition: tp.offset for tp in committed.topic_partitions if tp.offset >= 0})
+        """What is committed. A partition without an offset is not named. Raises KafkaException."""
+        asked = [TopicPartition(topic, p) for p in partitions]
+        consumer = self._consumer()
+        deadline = time.monotonic() + self.admin.timeout
+        while True:
+            try:
+                found = _checked(consumer.committed(asked, timeout=_LOOK_S))
+                return Marks({tp.partition: tp.offset for tp in found if tp.offset >= 0})
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._TIMED_OUT or time.monotonic() > deadline:
+                    raise
+            # Where the group is refused, the call itself only times out.
+            told = consumer.poll(0)
+            why = told.error() if told is not None else None
+            if why is not None and why.code() in REFUSED:
+                raise KafkaException(why)
 
-    def commit(self, topic: str, marks: Mapping[int, int]) -> None:
-        """Commits the next offsets to read. An offset never goes back: the larger one stands.
+    def commit(self, topic: str, marks: Mapping[int, int]) -> Marks:
+        """Commits the next offsets to read; returns what was committed before. An offset never goes back: the
+        larger one stands.
 
         Raises RetriableError or NonRetriableError; the pipeline makes a warning and a metric of either.
         """
         try:
             before = self.read(topic, tuple(marks))
             wanted = [TopicPartition(topic, p, o) for p, o in marks.items() if o > before.at(p)]
-            if not wanted:
-                return
-            asked = ConsumerGroupTopicPartitions(self.group, wanted)
-            client = self.admin.client()
-            futures = client.alter_consumer_group_offsets([asked], request_timeout=self.admin.timeout)
-            futures[self.group].result(self.admin.timeout + 5)
-        except (KafkaException, TimeoutError) as error:
+            if wanted:
+                _checked(self._consumer().commit(offsets=wanted, asynchronous=False) or ())
+            return before
+        except KafkaException as error:
+            # A consumer tells once that its group is refused; a fresh one asks again.
+            _consumers.pop(self._key, None)
             raise self.admin.failure(error, f"offsets of group {self.group} (DESCRIBE, READ)") from error
+
+    @property
+    def _key(self) -> Key:
+        return tuple(sorted(admin_options(self.admin.kafka).items())), self.group
+
+    def _consumer(self) -> Consumer:
+        if self._key not in _consumers:
+            options = {
+                **admin_options(self.admin.kafka),
+                "socket.timeout.ms": _BOUND_MS,
+                "session.timeout.ms": _BOUND_MS,
+                "group.id": self.group,
+                "enable.auto.commit": False,
+            }
+            _consumers[self._key] = Consumer(options)
+        return _consumers[self._key]
+
+
+def _checked(partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+    for partition in partitions:
+        if partition.error is not None:
+            raise KafkaException(partition.error)
+    return partitions

@@ -24,7 +24,7 @@ TIMEOUT_S = 10.0
 OffsetSpec: Any = _OffsetSpec
 _LOOKS_FOR_NEW_TOPIC = 100
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
-_REFUSED = (
+REFUSED = (
     KafkaError._AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -152,7 +152,7 @@ class KafkaAdmin:
         servers = self.kafka.bootstrap_servers
         if isinstance(error, KafkaException):
             detail: KafkaError = error.args[0]
-            if detail.code() in _REFUSED:
+            if detail.code() in REFUSED:
                 return NonRetriableError(
                     f"Kafka refused {what}: {detail.str()}",
                     "grant it to this user (docs/security.md), or correct kafka.security",
