@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions
 
 from tidemark.contract.errors import TidemarkError
@@ -79,10 +79,9 @@ def _refuse_dead_letters(site: SoakSite) -> None:
     """The DLQ topic wants two replicas in sync and has one: nothing can be published to it."""
     client = admin(site.broker.bootstrap)
     for replicas in ("2", "1"):
-        resource = ConfigResource(
-            ConfigResource.Type.TOPIC, f"{TOPIC}-dlq", set_config={"min.insync.replicas": replicas}
-        )
-        client.alter_configs([resource])[resource].result(30)
+        wanted = ConfigEntry("min.insync.replicas", replicas, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, f"{TOPIC}-dlq", incremental_configs=[wanted])
+        client.incremental_alter_configs([resource])[resource].result(30)
         if replicas == "2":
             time.sleep(site.chance.uniform(3, 12))
 
