@@ -167,9 +167,10 @@ def test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) 
     target = letter_target(flow.spark, settings, NAME, run=RUN)
     how = Upkept(today=date(2026, 3, 1))
     flow.produce(*[good(n) for n in range(4, 40)])
-    writer = threading.Thread(target=lambda: flow.land(processing={"max-batch-size": 6, "batch-size": 1}))
+    small = {"processing": {"max-batch-size": 6, "batch-size": 1}, "idempotency": {"mode": "merge"}}
+    writer = threading.Thread(target=lambda: flow.land(**small))
     writer.start()
-    done = [piece for _ in range(2) for piece in maintain(flow.spark, target, how)]
+    done = list(maintain(flow.spark, target, how))
     writer.join()
 
     assert flow.ids() == list(range(40))
@@ -181,3 +182,34 @@ def test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) 
     assert [folder.name for folder in checkpoints.iterdir()] == [newest.checkpoint]
     with pytest.raises(UsageError, match="below 168 h"):
         Upkept(today=date(2026, 3, 1), retention_hours=1)
+
+
+def test_closed_dates_are_compacted_first_and_open_ones_when_it_is_asked_for(stream: Make) -> None:
+    flow = stream(
+        schema={"ddl": "id INT, cob STRING"},
+        cob={},
+        destination={"bucket": "", "path": "lake/events", "partition-columns": ["cob_date"]},
+    )
+    flow.options["destination"]["bucket"] = str(flow.folder)
+    days = ("2024-01-15", "2024-01-16")
+    for number in range(3):
+        flow.produce(*[json.dumps({"id": number, "cob": day}).encode() for day in days])
+        flow.land()
+
+    def upkept(*, open_partitions: bool) -> list[tuple[int, str]]:
+        how = Upkept(today=date(2024, 1, 16), open_partitions=open_partitions)
+        target = letter_target(flow.spark, flow.settings(), NAME, run=RUN)
+        done = maintain(flow.spark, target, how)
+        return [(d.files, d.detail) for d in done if (d.what, d.table) == ("compacted", str(flow.table))]
+
+    def files() -> dict[str, int]:
+        names = flow.rows.selectExpr(
+            "CAST(cob_date AS STRING) AS day", "input_file_name() AS file"
+        ).distinct()
+        return {r["day"]: r["count"] for r in names.groupBy("day").count().collect()}
+
+    assert files() == dict.fromkeys(days, 3)
+    assert upkept(open_partitions=False) == [(3, "into 1 files, `cob_date` < DATE'2024-01-16'")]
+    assert files() == {days[0]: 1, days[1]: 3}
+    assert [removed for removed, _ in upkept(open_partitions=True)] == [0, 3]
+    assert files() == dict.fromkeys(days, 1)

@@ -131,6 +131,7 @@ def _columns(stream: Stream, plan: DecodePlan, at: KeyPath) -> Iterator[tuple[Ke
     destination = stream.destination
     wanted: list[tuple[KeyPath, tuple[str, ...]]] = [
         (("destination", "partition-columns"), destination.partition_columns if destination else ()),
+        (("destination", "cluster-by"), destination.cluster_by if destination else ()),
         (("idempotency", "merge-keys"), stream.idempotency.merge_keys),
         (("idempotency", "order-by"), (stream.idempotency.order_by,) if stream.idempotency.order_by else ()),
     ]

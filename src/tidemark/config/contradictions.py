@@ -19,6 +19,9 @@ REFUSED_TABLE_PROPERTIES = {
     "delta.isolationLevel": "the ledger needs Serializable and sets it itself",
 }
 
+MOST_CLUSTERING_COLUMNS = 4
+"""Delta's own limit."""
+
 
 def in_stream(stream: Stream, at: KeyPath, *, native: bool) -> Iterator[Finding]:
     yield from _landing_places(stream, at)
@@ -102,11 +105,17 @@ def destination_faults(destination: Destination, at: KeyPath) -> Iterator[Findin
                 yield (*at, key), "must not be empty", "name the folder of the table"
         if destination.path is not None and ".." in destination.path.split("/"):
             yield (*at, "path"), "leaves its bucket by `..`", "write the folder itself as the bucket"
-    doubled = [
-        column for column, n in Counter(c.lower() for c in destination.partition_columns).items() if n > 1
-    ]
-    if doubled:
-        yield (*at, "partition-columns"), f"names {', '.join(doubled)} twice", "name each column once"
+    for key, columns in (
+        ("partition-columns", destination.partition_columns),
+        ("cluster-by", destination.cluster_by),
+    ):
+        doubled = [column for column, n in Counter(c.lower() for c in columns).items() if n > 1]
+        if doubled:
+            yield (*at, key), f"names {', '.join(doubled)} twice", "name each column once"
+    if destination.cluster_by and destination.partition_columns:
+        yield (*at, "cluster-by"), "contradicts partition-columns: Delta knows one of the two", "remove one"
+    if len(destination.cluster_by) > MOST_CLUSTERING_COLUMNS:
+        yield (*at, "cluster-by"), f"has more than {MOST_CLUSTERING_COLUMNS} columns", "name fewer"
     for name, why in REFUSED_TABLE_PROPERTIES.items():
         if name in destination.properties and destination.properties[name] != "Serializable":
             yield (*at, "properties", name), f"is refused: {why}", "remove it"

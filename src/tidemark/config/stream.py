@@ -25,6 +25,9 @@ class Destination(Section):
         None, description="Catalog name of the table instead, e.g. `main.bronze.orders`."
     )
     partition_columns: tuple[str, ...] = Field((), description="Partition columns of the table, in order.")
+    cluster_by: tuple[str, ...] = Field(
+        (), description="Columns of liquid clustering instead, up to four; `tidemark maintain` clusters."
+    )
     properties: dict[str, str] = Field(
         default_factory=dict, description="Further Delta table properties, set when the table is created."
     )

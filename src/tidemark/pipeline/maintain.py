@@ -72,7 +72,11 @@ def maintain(spark: SparkSession, target: Target, how: Upkept) -> Iterator[Done]
     for table in landed:
         if tables.describe(spark, table) is None:
             continue
-        yield _compact(spark, table, target if table == target.table else None, how)
+        closed = _closed_dates(target, how.today) if table == target.table else None
+        if closed is not None:
+            yield _compact(spark, table, closed)
+        if closed is None or how.open_partitions:
+            yield _compact(spark, table)
         yield _vacuum(spark, table, how)
     yield from _old_checkpoints(spark, target)
     if how.forget_letters_after is not None and target.decode is not None:
@@ -84,17 +88,25 @@ def _letters_of(target: Target) -> tuple[TableRef, TableRef]:
     return letters.facts, letters.statuses
 
 
-def _compact(spark: SparkSession, table: TableRef, target: Target | None, how: Upkept) -> Done:
-    """Closed COB dates first and, by default, alone: nothing is added there any more."""
-    cob = target.stream.cob.column if target is not None and target.stream.cob is not None else None
-    partitioned = target is not None and cob is not None and cob in target.destination.partition_columns
-    where = f" WHERE {cob} < DATE'{how.today.isoformat()}'" if partitioned and not how.open_partitions else ""
+def _closed_dates(target: Target, today: date) -> str | None:
+    """The partitions of COB dates that are over, as a condition: nothing is added there any more. None for a
+    table that is not partitioned by them.
+    """
+    cob = target.stream.cob.column if target.stream.cob is not None else None
+    partitioned = cob is not None and cob in target.destination.partition_columns
+    return f"`{cob}` < DATE'{today.isoformat()}'" if partitioned else None
+
+
+def _compact(spark: SparkSession, table: TableRef, where: str = "") -> Done:
     with commit_lock(table):
-        found = spark.sql(f"OPTIMIZE {table.sql}{where}").select("metrics.*").first()
+        found = (
+            spark.sql(f"OPTIMIZE {table.sql}" + (f" WHERE {where}" if where else ""))
+            .select("metrics.*")
+            .first()
+        )
     removed = int(found["numFilesRemoved"]) if found is not None else 0
     added = int(found["numFilesAdded"]) if found is not None else 0
-    detail = f"into {added} files" + (f", {where.strip().removeprefix('WHERE ')}" if where else "")
-    return _told(table, "compacted", removed, detail)
+    return _told(table, "compacted", removed, f"into {added} files" + (f", {where}" if where else ""))
 
 
 def _vacuum(spark: SparkSession, table: TableRef, how: Upkept) -> Done:

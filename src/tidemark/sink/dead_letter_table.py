@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -61,9 +60,9 @@ class LetterTable:
         bounds = once.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
         if bounds is None or bounds["low"] is None:
             return
-        table = _delta(letters.sparkSession, self.facts)
         (
-            table.alias("t")
+            tables.delta(letters.sparkSession, self.facts)
+            .alias("t")
             .merge(
                 once.alias("s"),
                 f"t.{LETTER_ID} = s.{LETTER_ID} AND t.{records.OFFSET} = s.{records.OFFSET}"
@@ -86,7 +85,7 @@ class LetterTable:
         """Delete letters (`letter_id`) and their events. Their bytes are gone then."""
         for table in (self.facts, self.statuses):
             (
-                _delta(letters.sparkSession, table)
+                tables.delta(letters.sparkSession, table)
                 .alias("t")
                 .merge(letters.alias("s"), f"t.{LETTER_ID} = s.{LETTER_ID}")
                 .whenMatchedDelete()
@@ -162,14 +161,6 @@ def event(
         (F.col("table_version") if "table_version" in columns else F.lit(None))
         .cast("bigint")
         .alias("table_version"),
-    )
-
-
-def _delta(spark: SparkSession, table: TableRef) -> DeltaTable:
-    return (
-        DeltaTable.forPath(spark, table.path)
-        if table.path is not None
-        else DeltaTable.forName(spark, table.sql)
     )
 
 

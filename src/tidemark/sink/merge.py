@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 
-from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -17,6 +16,7 @@ from tidemark.contract import records
 from tidemark.contract.errors import RetriableError
 from tidemark.contract.own_commit import OwnCommit
 from tidemark.platform.commit_lock import commit_lock
+from tidemark.sink import table as tables
 from tidemark.sink.append import Arrived, Committed, written
 from tidemark.sink.replayed import replay_written
 
@@ -50,7 +50,7 @@ def insert(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) -> 
     coordinates.
     """
     merge = (
-        _target(rows.sparkSession, table)
+        tables.delta(rows.sparkSession, table)
         .alias("t")
         .merge(rows.alias("s"), within(own.topic_id, ranges) & _same(records.COORDINATES))
         .whenNotMatchedInsertAll()
@@ -68,7 +68,7 @@ def correct(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) ->
     columns = [c for c in rows.columns if c not in records.COORDINATES]
     changed = reduce(or_, [~F.col(f"t.{_quoted(c)}").eqNullSafe(F.col(f"s.{_quoted(c)}")) for c in columns])
     merge = (
-        _target(rows.sparkSession, table)
+        tables.delta(rows.sparkSession, table)
         .alias("t")
         .merge(rows.alias("s"), within(own.topic_id, ranges) & _same(records.COORDINATES))
         .whenMatchedUpdateAll(changed)
@@ -95,7 +95,7 @@ def upsert(versions: DataFrame, table: TableRef, own: OwnCommit, entity: Entity)
     )
     deletes = F.col(f"s.{DELETES}")
     merge = (
-        _target(spark, table)
+        tables.delta(spark, table)
         .alias("t")
         .merge(newest.alias("s"), same)
         .whenMatchedDelete(deletes & newer)
@@ -169,10 +169,6 @@ def _newer_than_target(entity: Entity) -> Column:
 
 def _same(columns: tuple[str, ...]) -> Column:
     return reduce(and_, [F.col(f"t.{c}") == F.col(f"s.{c}") for c in columns])
-
-
-def _target(spark: SparkSession, table: TableRef) -> DeltaTable:
-    return DeltaTable.forPath(spark, table.path) if table.path else DeltaTable.forName(spark, table.sql)
 
 
 def _commit(

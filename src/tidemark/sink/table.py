@@ -15,9 +15,10 @@ from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, SchemaConflict
 
 STATISTICS_COLUMNS = (records.PARTITION, records.OFFSET, records.TIMESTAMP)
+_STATISTICS = "delta.dataSkippingStatsColumns"
 PROPERTIES = {
     "delta.isolationLevel": "Serializable",
-    "delta.dataSkippingStatsColumns": ",".join(STATISTICS_COLUMNS),
+    _STATISTICS: ",".join(STATISTICS_COLUMNS),
     "delta.checkpointInterval": "20",
 }
 _LOG_RETENTION = "delta.logRetentionDuration"
@@ -63,20 +64,36 @@ def describe(spark: SparkSession, table: TableRef) -> TableFacts | None:
     return TableFacts(row["id"], schema, tuple(row["partitionColumns"]), dict(row["properties"] or {}))
 
 
+def delta(spark: SparkSession, table: TableRef) -> DeltaTable:
+    """The table as Delta's own API has it. Raises AnalysisException where there is none."""
+    return DeltaTable.forPath(spark, table.path) if table.path else DeltaTable.forName(spark, table.sql)
+
+
 def create(
     spark: SparkSession, table: TableRef, schema: T.StructType, destination: Destination
 ) -> TableFacts:
     """Create the table if absent. Raises SchemaConflict for a partition column that it does not have."""
-    missing = [c for c in destination.partition_columns if c not in schema.names]
+    named = {"partition": destination.partition_columns, "clustering": destination.cluster_by}
+    missing = [
+        f"{kind} column {c}" for kind, columns in named.items() for c in columns if c not in schema.names
+    ]
     if missing:
         raise SchemaConflict(
-            f"partition column {', '.join(missing)} is no column of {table}: {', '.join(schema.names)}",
-            "correct destination.partition-columns, or declare the column under cob or enrich",
+            f"{', '.join(missing)} is no column of {table}: {', '.join(schema.names)}",
+            "correct destination.partition-columns and cluster-by, or declare the column under cob or enrich",
         )
     builder = DeltaTable.createIfNotExists(spark)
     builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
-    builder = builder.addColumns(schema).partitionedBy(*destination.partition_columns)
-    for name, value in {**PROPERTIES, **destination.properties}.items():
+    builder = builder.addColumns(schema)
+    properties = dict(PROPERTIES)
+    if destination.partition_columns:
+        builder = builder.partitionedBy(*destination.partition_columns)
+    if destination.cluster_by:
+        builder = builder.clusterBy(*destination.cluster_by)
+        # Delta clusters only by columns that it keeps statistics of.
+        counted = dict.fromkeys([*destination.cluster_by, *STATISTICS_COLUMNS])
+        properties[_STATISTICS] = ",".join("`" + c.replace("`", "``") + "`" for c in counted)
+    for name, value in {**properties, **destination.properties}.items():
         builder = builder.property(name, value)
     try:
         builder.execute()
