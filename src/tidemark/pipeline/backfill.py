@@ -18,6 +18,7 @@ from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.routes import Route
 from tidemark.pipeline.completed import completed_state
+from tidemark.pipeline.rejected import code_counts
 from tidemark.pipeline.start import Target
 from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.retry import retrier_for
@@ -117,7 +118,7 @@ def backfill(
         missing=missing,
         rejected=counts.get(Route.REJECTED.value, 0),
         skipped=counts.get(Route.SKIPPED.value, 0),
-        codes=_codes(routed),
+        codes=code_counts(routed),
         version=version,
         dry_run=dry_run,
     )
@@ -189,9 +190,3 @@ def _correct(
     retry = retrier_for(target.stream.processing, classifier_for(target.stream.failures))
     commits = retry.for_commits(target.stream.processing.max_commit_retries)
     return retry.call(lambda: commits.call(attempt, step="commit"), step=f"backfill of {target.table}")
-
-
-def _codes(routed: DataFrame) -> dict[str, int]:
-    rejected = routed.where(F.col(records.ROUTE) == Route.REJECTED.value)
-    counted = rejected.groupBy(F.col(f"{records.FAILURE}.code").alias("code")).count().collect()
-    return {row["code"]: row["count"] for row in counted}

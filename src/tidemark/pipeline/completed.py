@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.contract.errors import LedgerError
 from tidemark.pipeline.start import Target
+from tidemark.pipeline.usable_checkpoint import with_completed
 from tidemark.sink.ledger import LedgerState, in_generation, read_state
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import Topic
@@ -18,13 +19,4 @@ def completed_state(spark: SparkSession, target: Target, topic: Topic) -> Ledger
     state = in_generation(read_state(DeltaLog(spark, target.table)), topic.id)
     if state.newest is None:
         raise LedgerError(f"{target.table} has no marks", "tidemark ingest opens its ledger")
-    return with_position(state, target)
-
-
-def with_position(state: LedgerState, target: Target) -> LedgerState:
-    """The same with what the checkpoint of the newest own commit has committed as done."""
-    if state.newest is not None and state.newest.checkpoint:
-        position = target.checkpoint(state.newest.checkpoint).position()
-        if position is not None:
-            state = state.done_at_least(position.end)
-    return state
+    return with_completed(target, state)

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
@@ -19,6 +20,7 @@ from tidemark.sink.dead_letter_table import LetterTable, schema_of
 
 _BINARY = {records.KEY: "key_b64", records.PAYLOAD: "value_b64"}
 _IMPORTED_AT_ONCE = 1000
+_BYTES_AT_ONCE = 16 * 2**20
 
 
 def export(letters: DataFrame, out: TextIO) -> int:
@@ -46,13 +48,34 @@ def as_line(letter: Row) -> dict[str, Any]:
 def import_letters(spark: SparkSession, table: LetterTable, file: Path) -> int:
     """Merge the letters of an exported file into the DLQ table; returns how many lines it had.
 
-    Raises UsageError with file and line for a line that is no exported letter; nothing is written then.
+    In memory: at most 1,000 letters, or 16 MB of lines. Raises UsageError with file and line for a line that
+    is no exported letter; nothing is written then.
     """
-    rows = list(_rows(file))
+    schema = schema_of(LETTER_DDL)
+    lines = sum(len(chunk) for chunk in chunks_of(file, schema))
     table.create(spark)
-    for start in range(0, len(rows), _IMPORTED_AT_ONCE):
-        table.merge(spark.createDataFrame(rows[start : start + _IMPORTED_AT_ONCE], schema_of(LETTER_DDL)))
-    return len(rows)
+    for chunk in chunks_of(file, schema):
+        table.merge(spark.createDataFrame(chunk, schema))
+    return lines
+
+
+def chunks_of(
+    file: Path, schema: T.StructType, *, most: int = _IMPORTED_AT_ONCE, most_bytes: int = _BYTES_AT_ONCE
+) -> Iterator[list[tuple[Any, ...]]]:
+    """The letters of an exported file as rows of `schema`, a bounded number at a time; never an empty chunk.
+
+    Raises UsageError as `import_letters`, when it comes to the line.
+    """
+    chunk: list[tuple[Any, ...]] = []
+    size_of_chunk = 0
+    for size, row in _rows(file, schema):
+        if chunk and (len(chunk) == most or size_of_chunk + size > most_bytes):
+            yield chunk
+            chunk, size_of_chunk = [], 0
+        chunk.append(row)
+        size_of_chunk += size
+    if chunk:
+        yield chunk
 
 
 def counted(letters: DataFrame) -> list[Row]:
@@ -65,17 +88,22 @@ def counted(letters: DataFrame) -> list[Row]:
     )
 
 
-def _rows(file: Path) -> Iterator[tuple[Any, ...]]:
-    fields = schema_of(LETTER_DDL).fields
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            body = json.loads(line)
-            yield tuple(_value(body, field.name, field.dataType.typeName()) for field in fields)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UsageError(
-                f"{file}, line {number}: no exported dead letter ({error!r})",
-                "tidemark dead-letters export writes such a file",
-            ) from error
+def _rows(file: Path, schema: T.StructType) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Each line's length, and its row."""
+    fields = schema.fields
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                body = json.loads(line)
+                yield (
+                    len(line),
+                    tuple(_value(body, field.name, field.dataType.typeName()) for field in fields),
+                )
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UsageError(
+                    f"{file}, line {number}: no exported dead letter ({error!r})",
+                    "tidemark dead-letters export writes such a file",
+                ) from error
 
 
 def _value(body: dict[str, Any], name: str, kind: str) -> Any:

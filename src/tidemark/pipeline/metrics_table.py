@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import structlog
 from pyspark.sql import SparkSession
@@ -17,6 +15,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.observer import StreamObserver
 from tidemark.observe.metrics import Metrics
+from tidemark.pipeline.beside import Beside
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +30,7 @@ _MOST_WAITING = 10_000
 _MOST_AT_ONCE = 500
 
 
-class MetricsTable(StreamObserver):
+class MetricsTable(Beside, StreamObserver):
     """Rows wait in memory and are appended by a thread of its own every `every` seconds, and at the end.
 
     A stream never waits for it. Rows that cannot be written are kept for the next try, the oldest of more
@@ -49,12 +48,11 @@ class MetricsTable(StreamObserver):
         every: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        super().__init__("tidemark-metrics", ends_within=60)
         self._spark, self._table, self._metrics = spark, table, metrics
         self._application, self._run, self._every, self._now = application, run, every, now
         self._waiting: queue.Queue[tuple[Any, ...]] = queue.Queue(_MOST_WAITING)
         self._kept: list[tuple[Any, ...]] = []
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def batch_landed(self, report: BatchReport) -> None:
         row = self._row(report)
@@ -92,19 +90,7 @@ class MetricsTable(StreamObserver):
         self._kept = []
         return len(rows)
 
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run_until_over, name="tidemark-metrics", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join(60)
-
-    def _run_until_over(self) -> None:
+    def _run_beside(self) -> None:
         while not self._over.wait(self._every):
             self.flush()
         deadline = time.monotonic() + 30

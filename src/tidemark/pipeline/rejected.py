@@ -52,6 +52,13 @@ def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic
     return {row["code"]: row["letters"] for row in counted}
 
 
+def code_counts(routed: DataFrame) -> dict[str, int]:
+    """How many rejected rows of `routed` there are per failure code. In: `route` and `failure`."""
+    rejected = routed.where(F.col(records.ROUTE) == Route.REJECTED.value)
+    counted = rejected.groupBy(F.col(f"{records.FAILURE}.code").alias("code")).count().collect()
+    return {row["code"]: row["count"] for row in counted}
+
+
 def _tell(letters: Sequence[Row]) -> None:
     """One line a record, at DEBUG: what a batch rejected in all is in its own line."""
     if not logging.getLogger(__name__).isEnabledFor(logging.DEBUG):

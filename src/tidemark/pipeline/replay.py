@@ -23,6 +23,7 @@ from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.routes import Route
 from tidemark.pipeline.completed import completed_state
 from tidemark.pipeline.fault_points import reach
+from tidemark.pipeline.rejected import code_counts
 from tidemark.pipeline.replay_choice import Choice, Edit
 from tidemark.pipeline.start import Target
 from tidemark.sink.dead_letter_table import LetterTable, event
@@ -123,7 +124,7 @@ def replay(
         parked=parked_count,
         waiting=counted["waiting"],
         omitted=counted["omitted"],
-        codes=_codes(failed) if counted["rejected"] else {},
+        codes=code_counts(failed) if counted["rejected"] else {},
         version=version,
         dry_run=dry_run,
     )
@@ -220,11 +221,6 @@ def _land(spark: SparkSession, target: Target, topic: Topic, accepted: DataFrame
 
 def _failed(outcome: DataFrame) -> DataFrame:
     return outcome.where(F.col(records.ROUTE) == Route.REJECTED.value)
-
-
-def _codes(failed: DataFrame) -> dict[str, int]:
-    counted = failed.groupBy(F.col(f"{records.FAILURE}.code").alias("code")).count().collect()
-    return {row["code"]: row["count"] for row in counted}
 
 
 def _note(

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from tidemark.contract.errors import LedgerError, UsageError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind
-from tidemark.pipeline.completed import with_position
 from tidemark.pipeline.start import Target, open_generation
+from tidemark.pipeline.usable_checkpoint import with_completed
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import LedgerState, in_generation, read_state
 from tidemark.sink.table_log import DeltaLog
@@ -128,7 +128,7 @@ def _state(spark: SparkSession, target: Target, topic: Topic) -> LedgerState:
             f"{target.table} is written by stream {state.newest.stream}, not by {target.name}",
             f"tidemark adopt --stream {target.name} takes it over",
         )
-    return with_position(in_generation(state, topic.id), target)
+    return with_completed(target, in_generation(state, topic.id))
 
 
 def _marks(admin: KafkaAdmin, topic: Topic, state: LedgerState, to: To) -> Marks:

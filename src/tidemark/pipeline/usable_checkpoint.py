@@ -30,13 +30,15 @@ class Usable:
 def with_completed(target: Target, state: LedgerState) -> LedgerState:
     """The state with what the newest own commit's checkpoint proves to be done, whatever its mode was: after
     a clean stop nothing is read again, also where a fresh one follows.
+
+    It may be ahead of the marks, where an outage dead-lettered what follows: all below the marks is done
+    then. A start, and whoever writes below what is done (replay, backfill), have to agree: else both land
+    the same row.
     """
     if state.newest is None or not state.newest.checkpoint:
         return state
     position = target.checkpoint(state.newest.checkpoint).position()
-    if position is None or not position.end <= state.marks:
-        return state
-    return state.done_at_least(position.end)
+    return state if position is None else state.done_at_least(position.end)
 
 
 def usable_checkpoint(target: Target, state: LedgerState, now: datetime) -> Usable | None:

@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
-from typing import Self
 
 import structlog
 
@@ -17,6 +15,7 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.observe.indicators import StreamFacts
 from tidemark.observe.metrics import Metrics
+from tidemark.pipeline.beside import Beside
 from tidemark.pipeline.status import StreamStatus
 from tidemark.source.ages import timestamps_at
 from tidemark.source.topics import KafkaAdmin
@@ -36,7 +35,7 @@ class Point:
     done: int
 
 
-class Watch:
+class Watch(Beside):
     """A thread that looks, sets the gauges and keeps the last points for charts. Never raises into anybody.
 
     `statuses` is the last look that succeeded; `problem` why the newest did not, or None. Without
@@ -53,11 +52,10 @@ class Watch:
         sets_lag: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__("tidemark-watch", ends_within=10)
         self._settings, self._metrics, self._look = settings, metrics, look
         self._every, self._sets_lag, self._clock = every, sets_lag, clock
         self._admin = KafkaAdmin(settings.kafka, timeout=5.0)
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._points: dict[str, deque[Point]] = {}
         self._statuses: dict[str, StreamStatus] = {}
@@ -144,19 +142,7 @@ class Watch:
         self.problem = told
         self._metrics.add("tidemark_telemetry_errors_total", part="watch")
 
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run, name="tidemark-watch", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join(10)
-
-    def _run(self) -> None:
+    def _run_beside(self) -> None:
         while not self._over.is_set():
             self.look_once()
             self._over.wait(self._every)

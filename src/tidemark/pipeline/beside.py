@@ -1,0 +1,33 @@
+"""A thread of its own beside the streams, for as long as a `with` block lasts."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+
+class Beside(ABC):
+    """Runs `_run_beside` in a daemon thread; it has to return soon after `_over` is set.
+
+    At the end it is waited for, `ends_within` seconds at most: a process never hangs on it.
+    """
+
+    def __init__(self, thread_name: str, *, ends_within: float) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run_beside, name=thread_name, daemon=True)
+        self._ends_within = ends_within
+
+    @abstractmethod
+    def _run_beside(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join(self._ends_within)
