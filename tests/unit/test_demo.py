@@ -15,8 +15,10 @@ from tidemark.config.load import load_settings
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.demo_audit import Coordinates, DeadLetter, LandedRow, judge
 from tidemark.dev.demo_configuration import STREAM, DemoFiles, write_configuration
+from tidemark.dev.demo_subject import subject_of
 from tidemark.dev.demo_writer import CommitWatch
 from tidemark.dev.producers import SampleRecord
+from tidemark.dev.sample_sets import SETS
 from tidemark.dev.samples import SampleEvent
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "tidemark.yml"
@@ -110,3 +112,20 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path, capsys: pytest
     assert main(["demo", "--keep", str(tmp_path)]) == 2
     assert "is not an empty folder" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("name", list(SETS))
+def test_a_sample_set_makes_a_configuration_without_a_fault_and_records_of_both_fates(
+    tmp_path: Path, name: str
+) -> None:
+    files = DemoFiles(tmp_path, subject_of(name))
+    write_configuration(files, bootstrap="localhost:9092", records=1000)
+    assert main(["check", "--config", str(files.configuration)]) == 0
+    events = list(files.subject.events(100))
+    assert {event.fault is None for event in events} == {True, False}
+    assert sum(event.fault is not None for event in events) == 10
+
+
+def test_an_unknown_sample_set_is_answered_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--set", "weather"]) == 2
+    assert "there are clickstream, trades, telemetry" in capsys.readouterr().err

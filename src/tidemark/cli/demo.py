@@ -20,6 +20,14 @@ def demo(
         Path | None,
         typer.Option("--keep", metavar="FOLDER", help="Work in this new folder, and leave it to look at."),
     ] = None,
+    sample_set: Annotated[
+        str | None,
+        typer.Option(
+            "--set",
+            metavar="NAME",
+            help="Land a sample set of fixtures/sets: clickstream, trades or telemetry.",
+        ),
+    ] = None,
 ) -> None:
     """A real broker, JSON, CSV and Avro records, a writer killed with SIGKILL, and what came of it.
 
@@ -28,6 +36,6 @@ def demo(
     from tidemark.dev.demo import run_demo
     from tidemark.dev.demo_report import demo_console
 
-    verdict = run_demo(demo_console(), records=records, keep=keep)
+    verdict = run_demo(demo_console(), records=records, keep=keep, sample_set=sample_set)
     if not verdict.sound:
         raise typer.Exit(1)

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 from rich.console import Console
@@ -18,7 +17,7 @@ from tidemark.contract.errors import UsageError
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.demo_audit import Coordinates, Verdict, dead_letters_of, judge, rows_of
-from tidemark.dev.demo_configuration import BATCHES, PARTITIONS, TOPIC, DemoFiles, write_configuration
+from tidemark.dev.demo_configuration import BATCHES, PARTITIONS, DemoFiles, write_configuration
 from tidemark.dev.demo_replay import mend_and_replay
 from tidemark.dev.demo_report import (
     Narrator,
@@ -28,9 +27,10 @@ from tidemark.dev.demo_report import (
     table_of_report,
     table_of_runs,
 )
+from tidemark.dev.demo_subject import subject_of
 from tidemark.dev.demo_writer import CommitWatch, WriterRun, run_writer
 from tidemark.dev.producers import create_topic, produce
-from tidemark.dev.samples import SampleEvent, sample_events
+from tidemark.dev.samples import SampleEvent
 from tidemark.platform.jars import jar_paths, tidemark_home
 from tidemark.platform.java import find_java
 from tidemark.reports.run import report_now
@@ -39,7 +39,6 @@ from tidemark.source.topics import KafkaAdmin
 DEFAULT_RECORDS = 100_000
 FEWEST_RECORDS = 1_000
 MOST_RECORDS = 2_000_000
-_DAYS = 3
 _MOST_RUNS = 5
 
 
@@ -66,19 +65,25 @@ KILLS = (
 )
 
 
-def run_demo(console: Console, *, records: int = DEFAULT_RECORDS, keep: Path | None = None) -> Verdict:
+def run_demo(
+    console: Console,
+    *,
+    records: int = DEFAULT_RECORDS,
+    keep: Path | None = None,
+    sample_set: str | None = None,
+) -> Verdict:
     """The whole demo in a temporary folder, or in `keep`, which stays. Everything it starts has ended
-    when it returns or raises.
+    when it returns or raises. `sample_set` is one of `fixtures/sets`, instead of events of every format.
 
     Raises:
-        UsageError: `keep` holds something, or `records` is out of range.
+        UsageError: `keep` holds something, `records` is out of range, or there is no such set.
         WriterFailed: the writer ended in another way than by our kill.
     """
     if not FEWEST_RECORDS <= records <= MOST_RECORDS:
         raise UsageError(f"{records} records: the demo takes {FEWEST_RECORDS:,} to {MOST_RECORDS:,}")
-    narrator = Narrator(console)
+    narrator, subject = Narrator(console), subject_of(sample_set)
     with _folder(keep) as folder:
-        files = DemoFiles(folder)
+        files = DemoFiles(folder, subject)
         narrator.step("Java and jars")
         java = find_java()
         jars = jar_paths("spark", "broker")
@@ -88,9 +93,10 @@ def run_demo(console: Console, *, records: int = DEFAULT_RECORDS, keep: Path | N
         with EmbeddedBroker(files.broker) as broker:
             narrator.say(f"answers on {broker.bootstrap}; everything of this demo lies in {folder}")
             # The records are dated 2024: a broker's usual week of retention would take them at once.
-            create_topic(broker.bootstrap, TOPIC, PARTITIONS, retention_ms="-1")
+            create_topic(broker.bootstrap, subject.topic, PARTITIONS, retention_ms="-1")
             write_configuration(files, bootstrap=broker.bootstrap, records=records)
-            narrator.say(f"topic {TOPIC} with {PARTITIONS} partitions; configuration {files.configuration}")
+            said = f"topic {subject.topic} with {PARTITIONS} partitions; configuration {files.configuration}"
+            narrator.say(said)
             produced = _produce(narrator, files, broker.bootstrap, records)
             runs = _land(narrator, files, produced)
             verdict = _audit(narrator, files, broker.bootstrap, produced, runs)
@@ -105,15 +111,9 @@ def run_demo(console: Console, *, records: int = DEFAULT_RECORDS, keep: Path | N
 def _produce(
     narrator: Narrator, files: DemoFiles, bootstrap: str, records: int
 ) -> dict[Coordinates, SampleEvent]:
-    narrator.step("Records: JSON, CSV and Avro, some of them bad in every way there is, some tombstones")
+    narrator.step(f"Records: {files.subject.says}")
     events: list[SampleEvent] = []
-    made = sample_events(
-        records,
-        # However few they are, some of every kind.
-        bad_share=max(0.01, min(0.1, 100 / records)),
-        tombstone_share=max(0.001, 10 / records),
-        every=timedelta(days=_DAYS) / records,
-    )
+    made, topic_name = files.subject.events(records), files.subject.topic
     with narrator.bar("produced", records) as bar:
 
         def noted() -> Iterator[SampleEvent]:
@@ -123,8 +123,8 @@ def _produce(
                     bar.to(len(events))
                 yield event
 
-        acknowledged = produce(bootstrap, TOPIC, (event.record for event in noted()))
-    topic = KafkaAdmin(load_settings(files.configuration).kafka).describe(TOPIC).id
+        acknowledged = produce(bootstrap, topic_name, (event.record for event in noted()))
+    topic = KafkaAdmin(load_settings(files.configuration).kafka).describe(topic_name).id
     bad = sum(event.fault is not None for event in events)
     none = sum(event.record.value is None for event in events)
     narrator.say(f"{records - bad - none:,} good, {bad:,} bad, {none:,} tombstones; all acknowledged")
@@ -177,14 +177,15 @@ def _audit(
     runs: list[WriterRun],
 ) -> Verdict:
     narrator.step("What is really in the table and in the DLQ topic")
-    narrator.say(f"reading {files.table} with Spark, and topic {TOPIC}-dlq")
-    rows = rows_of(files.table)
-    letters = dead_letters_of(bootstrap, f"{TOPIC}-dlq")
+    dlq, day = f"{files.subject.topic}-dlq", files.subject.day
+    narrator.say(f"reading {files.table} with Spark, and topic {dlq}")
+    rows = rows_of(files.table, day=day)
+    letters = dead_letters_of(bootstrap, dlq)
     verdict = judge(produced, rows, letters)
     reasons = [kill.when for kill in KILLS] + [""] * len(runs)
     for table in (
         table_of_runs(runs, reasons[: len(runs)]),
-        table_of_landed(produced, rows),
+        table_of_landed(produced, rows, day=day),
         table_of_rejected(produced, letters),
         table_of_checks(verdict),
     ):

@@ -28,7 +28,7 @@ class Coordinates(NamedTuple):
 
 class LandedRow(NamedTuple):
     at: Coordinates
-    cob: date | None
+    day: date | None
 
 
 class DeadLetter(NamedTuple):
@@ -99,14 +99,16 @@ def judge(
     )
 
 
-def rows_of(table: Path) -> list[LandedRow]:
-    """Every row of the table, by its coordinates. Starts Spark unless it runs."""
+def rows_of(table: Path, *, day: str = "cob_date") -> list[LandedRow]:
+    """Every row of the table, by its coordinates; `day` is an expression. Starts Spark unless it runs."""
+    from pyspark.sql import functions as F
+
     from tidemark.platform.session import get_session
 
     landed = get_session("tidemark-demo").read.format("delta").load(str(table))
     return [
-        LandedRow(Coordinates(topic_id, partition, offset), cob)
-        for topic_id, partition, offset, cob in landed.select(*records.COORDINATES, "cob_date").collect()
+        LandedRow(Coordinates(topic_id, partition, offset), on)
+        for topic_id, partition, offset, on in landed.select(*records.COORDINATES, F.expr(day)).collect()
     ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import uuid
 
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidemark.config.load import load_settings
@@ -19,11 +21,9 @@ from tidemark.pipeline.replay_choice import Choice, Edit
 from tidemark.sink.dead_letter_table import LetterTable
 from tidemark.source.topics import KafkaAdmin
 
-_MEND = Edit(expression="""regexp_replace(payload, '"amount": *-1', '"amount": 1')""")
-
 
 def mend_and_replay(narrator: Narrator, files: DemoFiles) -> None:
-    """Keep the dead letters in their table, and mend one JSON event whose amount is negative.
+    """Keep the dead letters in their table, and mend one that its subject knows how to mend.
 
     Raises DataLoss if its row is not in the table once afterwards.
     """
@@ -37,30 +37,33 @@ def mend_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     table = LetterTable(target.table)
     letters = table.letters(spark)
     narrator.say(f"{letters.count():,} dead letters in {table.facts}, each once")
-    json_events = letters.where(
-        (F.col("failure_code") == FailureCode.RULE_VIOLATED.value)
-        & F.col(records.PAYLOAD).cast("string").startswith("{")
-    )
-    letter = json_events.orderBy(LETTER_ID).first()
-    if letter is None:
+    mend = files.subject.mend
+    letter = _to_mend(letters, mend.holds) if mend is not None else None
+    if mend is None or letter is None:
         narrator.say("none of them can be mended by this demo's expression", "yellow")
         return
     named = f"{letter[records.TOPIC]}:{letter[records.PARTITION]}:{letter[records.OFFSET]}"
     narrator.say(f"{named}: {letter['failure_message']}")
     narrator.say(bytes(letter[records.PAYLOAD]).decode())
     narrator.say(
-        f"tidemark dead-letters replay --stream {stream} --letter {named} --edit {str(_MEND)!r}"
-        f" --config {files.configuration}"
+        f"tidemark dead-letters replay --stream {stream} --letter {named}"
+        f" --edit {shlex.quote(mend.expression)} --config {files.configuration}"
     )
-    done = replay(
-        spark, KafkaAdmin(settings.kafka), target, Choice(letters=(letter[LETTER_ID],)), edit=_MEND, by="demo"
-    )
+    choice, edit = Choice(letters=(letter[LETTER_ID],)), Edit(expression=mend.expression)
+    done = replay(spark, KafkaAdmin(settings.kafka), target, choice, edit=edit, by="demo")
     at = F.lit(True)
     for name in records.COORDINATES:
         at = at & (F.col(name) == letter[name])
-    rows = spark.table(target.table.sql).where(at).select("user_id", "amount", *records.COORDINATES).collect()
+    columns = (*files.subject.shown, *records.COORDINATES)
+    rows = spark.table(target.table.sql).where(at).select(*columns).collect()
     if done.resolved != 1 or len(rows) != 1:
         raise DataLoss(f"letter {named} was replayed, and its row is in the table {len(rows)} times")
     narrator.say(f"landed in version {done.version}: {rows[0].asDict()}", "green")
     narrator.say("its letter is resolved; its bytes and the edit stay in the DLQ table")
     narrator.console.print()
+
+
+def _to_mend(letters: DataFrame, holds: str) -> Row | None:
+    violated = F.col("failure_code") == FailureCode.RULE_VIOLATED.value
+    text = F.col(records.PAYLOAD).cast("string")
+    return letters.where(violated & text.contains(holds)).orderBy(LETTER_ID).first()

@@ -95,18 +95,22 @@ def table_of_runs(runs: Sequence[WriterRun], reasons: Sequence[str]) -> Table:
     return table
 
 
-def table_of_landed(produced: Mapping[Coordinates, SampleEvent], rows: Sequence[LandedRow]) -> Table:
+def table_of_landed(
+    produced: Mapping[Coordinates, SampleEvent], rows: Sequence[LandedRow], *, day: str
+) -> Table:
+    made = {event.format for event in produced.values()}
+    formats = [each for each in Format if each in made]
     counts: dict[str, Counter[Format]] = defaultdict(Counter)
     for row in rows:
         if row.at in produced:
-            counts[str(row.cob)][produced[row.at].format] += 1
-    table = _table("What landed, by close-of-business date", "cob_date", *[f.value for f in Format], "rows")
-    for cob in sorted(counts):
-        of_date = counts[cob]
-        table.add_row(cob, *[f"{of_date[f]:,}" for f in Format], f"{of_date.total():,}")
+            counts[str(row.day)][produced[row.at].format] += 1
+    table = _table(f"What landed, by {day}", day, *[f.value for f in formats], "rows")
+    for on in sorted(counts):
+        of_day = counts[on]
+        table.add_row(on, *[f"{of_day[f]:,}" for f in formats], f"{of_day.total():,}")
     total = sum(counts.values(), Counter[Format]())
     table.add_section()
-    table.add_row("", *[f"{total[f]:,}" for f in Format], f"{total.total():,}", style="bold")
+    table.add_row("", *[f"{total[f]:,}" for f in formats], f"{total.total():,}", style="bold")
     return table
 
 
