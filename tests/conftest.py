@@ -21,6 +21,36 @@ if TYPE_CHECKING:
 os.environ["TZ"] = "UTC"
 time.tzset()
 
+QUICK = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For a handful of rows, generating and compiling code costs more than evaluating the tree, and planning
+again costs more than it saves. What is about Spark's ways of evaluating asks for `as_shipped`."""
+
+SHIPPED = dict(zip(QUICK, ("FALLBACK", "true", "true"), strict=True))
+
+JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+"""A suite compiles much and runs little: the second compiler and parallel collection cost more than they
+give. The first one alone has room for 48 MB of code, which a suite fills; it compiles over and over then."""
+
+# By the environment, so that the processes that tests start are as quick.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
+os.environ.setdefault(
+    "PYSPARK_SUBMIT_ARGS", " ".join([*(f"--conf {k}={v}" for k, v in QUICK.items()), "pyspark-shell"])
+)
+
+LONGEST = (
+    *("stream/test_survival", "stream/test_modes", "stream/test_processes", "stream/test_options"),
+    *("stream/test_marks_by_hand", "stream/test_outages", "stream/test_demo", "s3/test_s3"),
+    *("reports/test_workflow", "listener/test_rebalance", "reports/test_kills", "reports/test_commands"),
+    *("faults/test_scenarios", "dead_letters/test_killed_replay", "dead_letters/test_random_kills"),
+    *("dead_letters/test_replay", "dead_letters/test_foreign", "faults/test_broker_faults"),
+    *("stream/test_identity", "stream/test_main_job", "notebooks/test_notebooks", "stream/test_telemetry"),
+)
+"""Files are handed out in this order, then the rest: a long one that begins last is waited for alone."""
+
 settings.register_profile(
     "tidemark",
     deadline=None,
@@ -28,6 +58,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("tidemark")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(f"{item.path.parent.name}/{item.path.stem}", len(places)))
 
 
 @pytest.fixture(scope="session")
@@ -46,12 +81,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
-            # A suite compiles much and runs little: the second compiler and parallel collection cost more.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def as_shipped(spark: SparkSession) -> Iterator[None]:
+    """A module's tests with generated code and adaptive plans, as every session has them but the suite's."""
+    for name, value in SHIPPED.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in QUICK.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")
