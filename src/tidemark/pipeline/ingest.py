@@ -173,7 +173,7 @@ class Ingest:
             log.info("no content is remembered yet", stream=target.name, checkpoint=start.checkpoint_id)
         if start.lost:
             self._told.offsets_lost(target.name, records=start.lost)
-        beat_if_due(self.spark, target, start.topic, now=self.now())
+        beat_if_due(self.spark, target, start.topic, now=self.now(), state=start.state)
         plan = retry.call(lambda: self._plan(target, start, admin, patience), step="start")
         ledger = HeldLedger(plan, start.state)
         streak.ledger = ledger

@@ -25,13 +25,15 @@ class LedgerState:
     """What the log says at `version`: the base of the next own commit.
 
     `newest` is the newest commit of the stream's chain in log order; seq, ceiling and topic id are
-    its. `marks` and `done` are those in effect, which a RESTORE since then lowers: `restored` is true
-    then, and a new generation has to be opened before anything is written.
+    its. `newest_at` is its time, naive UTC, None where it was made by this process just now. `marks` and
+    `done` are those in effect, which a RESTORE since then lowers: `restored` is true then, and a new
+    generation has to be opened before anything is written.
     """
 
     version: int
     newest: OwnCommit | None = None
     newest_version: int = -1
+    newest_at: datetime | None = field(default=None, compare=False)
     marks: Marks = field(default_factory=Marks)
     done: Marks = field(default_factory=Marks)
     ceiling: Marks = field(default_factory=Marks)
@@ -98,6 +100,7 @@ def state_of(page: LogPage, *, accept_emptied: bool = False) -> LedgerState:
         version=page.version,
         newest=newest,
         newest_version=at.version,
+        newest_at=at.timestamp,
         marks=marks,
         done=done,
         ceiling=newest.ceiling.highest(newest.marks),
