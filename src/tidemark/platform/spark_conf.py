@@ -49,6 +49,10 @@ def local_conf(
         # VACUUM lists a table's folders in so many tasks; the default of 10,000 takes a minute here.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": cores,
         "spark.sql.session.timeZone": "UTC",
+        # Each Column would take down the Python and the Java stack it was made on, for messages that point
+        # into our own code: half of the driver's Python time at a start.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.dataFrameQueryContext.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
