@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import os
 import time
 from collections.abc import Mapping
@@ -17,18 +19,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def over_connect(spark: SparkSession) -> bool:
+    """Whether Spark runs elsewhere: what a batch does then happens in a process of the server's."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def on_databricks(environ: Mapping[str, str] = os.environ) -> bool:
-    return "DATABRICKS_RUNTIME_VERSION" in environ
+    """Whether Spark runs on Databricks: in this cluster, or at the other end of databricks-connect."""
+    return "DATABRICKS_RUNTIME_VERSION" in environ or _has_databricks_connect()
 
 
 def get_session(app_name: str = "tidemark") -> SparkSession:
     """The session this process should use, the same one at each call.
 
-    On Databricks the one that is there; with `SPARK_REMOTE` set, one over Spark Connect; otherwise a
-    local one with the pinned jars.
+    On Databricks the one that is there; with `SPARK_REMOTE` set, one over Spark Connect; where
+    databricks-connect is installed, as in an app, one on the compute that its variables name; otherwise
+    a local one with the pinned jars.
     """
-    if not on_databricks() and not os.environ.get("SPARK_REMOTE"):
-        return local_session(app_name)
+    in_cluster, remote = "DATABRICKS_RUNTIME_VERSION" in os.environ, os.environ.get("SPARK_REMOTE")
+    if not in_cluster and not remote:
+        return _over_databricks_connect() if _has_databricks_connect() else local_session(app_name)
     from pyspark.sql import SparkSession
 
     _load_delta_exceptions()
@@ -76,6 +86,20 @@ def local_session(
         builder = builder.config(name, value)
     session = running or builder.getOrCreate()
     _load_delta_exceptions()
+    return session
+
+
+def _has_databricks_connect() -> bool:
+    try:
+        return importlib.util.find_spec("databricks.connect") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _over_databricks_connect() -> SparkSession:
+    session: SparkSession = importlib.import_module(
+        "databricks.connect"
+    ).DatabricksSession.builder.getOrCreate()
     return session
 
 
