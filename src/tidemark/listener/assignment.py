@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tidemark.listener.batch import Batch, Partition, Record
@@ -59,6 +59,18 @@ class Assignment:
         """The partition's state if the record was received under the present assignment."""
         owned = self._owned.get(record.where)
         return owned if owned is not None and owned.epoch == record.epoch else None
+
+    def lags(self, end_of: Callable[[Partition], int | None]) -> dict[Partition, int]:
+        """Offsets not done yet, of each partition whose end `end_of` knows."""
+        ends = {where: end_of(where) for where in self._owned}
+        return {
+            where: max(0, end - self._owned[where].offsets.prefix)
+            for where, end in ends.items()
+            if end is not None
+        }
+
+    def drop_topics(self, topics: Collection[str]) -> None:
+        self.drop([where for where in self._owned if where[0] in topics])
 
     def still_owned(self, records: Iterable[Record]) -> list[Record]:
         return [record for record in records if self.current(record)]

@@ -16,6 +16,7 @@ from tidemark.listener.batch import Batch, BatchResult, Partition, Record
 from tidemark.listener.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import Executor
 from tidemark.listener.giving_up import GivingUp, ListenerStopped
+from tidemark.listener.identity import ASKED_EVERY, TopicIdentity, TopicMadeAgain
 from tidemark.listener.member import STOPPING, GroupMember, record_of
 from tidemark.listener.meter import Meter
 from tidemark.listener.rebalance import Notice, Rebalance
@@ -75,9 +76,11 @@ class AtLeastOnceListener:
             on_data_loss=settings.on_data_loss,
             starting_offsets=starting_offsets,
         )
+        self._identity = TopicIdentity(consumer, settings.topics)
         self._rebalance = Rebalance(
             self._member,
             start,
+            identity=self._identity,
             revoke_grace=settings.revoke_grace,
             on_assigned=on_assigned,
             on_revoked=on_revoked,
@@ -90,7 +93,7 @@ class AtLeastOnceListener:
         self._meter = meter if meter is not None else Meter(Metrics(), settings.group_id)
         self._now = monotonic
         self._stop = threading.Event()
-        self._measure_at = 0.0
+        self._measure_at = self._identify_at = 0.0
         self.heartbeat = monotonic()
         """When the loop last turned; liveness is its age, whatever the dependencies do."""
 
@@ -163,16 +166,16 @@ class AtLeastOnceListener:
             self._member.resume(resumed)
         if now >= self._measure_at:
             self._measure_at = now + MEASURED_EVERY
-            self._measure_lag()
-
-    def _measure_lag(self) -> None:
-        """By the ends the last fetches saw: it asks the broker nothing."""
-        lags = {}
-        for owned in self._rebalance.assignment:
-            end = self._member.end_seen(owned.where)
-            if end is not None:
-                lags[owned.where] = max(0, end - owned.offsets.prefix)
-        self._meter.lag(lags)
+            self._meter.lag(self._rebalance.assignment.lags(self._member.end_seen))
+        if now >= self._identify_at:
+            self._identify_at = now + ASKED_EVERY
+            self._identity.look()
+        for topic in self._identity.made_again:
+            # What is open belongs to the former topic, and must not be committed to this one.
+            self._rebalance.assignment.drop(
+                [o.where for o in self._rebalance.assignment if o.where[0] == topic]
+            )
+            raise TopicMadeAgain(topic)
 
     def _receive(self, wait: float, *, keep: bool) -> Record | None:
         """One poll. A record that must not be kept now, because all is paused, is sought back to."""

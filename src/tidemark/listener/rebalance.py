@@ -11,6 +11,7 @@ from tidemark.contract.errors import NonRetriableError
 from tidemark.listener.assignment import Assigned, Assignment
 from tidemark.listener.batch import Batch, Partition
 from tidemark.listener.executor import Execution
+from tidemark.listener.identity import TopicIdentity
 from tidemark.listener.member import GroupMember
 from tidemark.listener.starting import StartingPoint
 
@@ -31,6 +32,7 @@ class Rebalance:
         member: GroupMember,
         start: StartingPoint,
         *,
+        identity: TopicIdentity,
         revoke_grace: float,
         on_assigned: Notice | None = None,
         on_revoked: Notice | None = None,
@@ -39,6 +41,7 @@ class Rebalance:
         self.inflight: tuple[Batch, Execution] | None = None
         self._member = member
         self._start = start
+        self._identity = identity
         self._grace = revoke_grace
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
@@ -47,12 +50,19 @@ class Rebalance:
         self._member.subscribe(on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def commit_done(self, partitions: Sequence[Assigned] | None = None) -> None:
-        """Commits each partition's contiguous prefix, never below what is committed already."""
+        """Commits each partition's contiguous prefix, never below what is committed already, and never an
+        offset of a topic that was made again: its partitions are dropped, uncommitted.
+        """
         due = {
             owned.where: owned.offsets.prefix
             for owned in (self.assignment if partitions is None else partitions)
             if owned.offsets.prefix > owned.offsets.committed and not owned.start_unknown
         }
+        if not due:
+            return
+        again = self._identity.look()
+        self.assignment.drop_topics(again)
+        due = {where: offset for where, offset in due.items() if where[0] not in again}
         if not due:
             return
         for where, offset in self._member.commit(due).items():

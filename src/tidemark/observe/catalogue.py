@@ -156,7 +156,7 @@ CATALOGUE: tuple[Metric, ...] = (
         "tidemark_dead_letters_open",
         _G,
         _S,
-        "Dead letters in the table that are new: nobody dealt with them yet (tidemark serve, twice a minute).",
+        "Dead letters in the table that are new, nobody dealt with them yet (tidemark serve).",
     ),
     Metric("tidemark_lost_offsets_total", _C, _S, "Offsets that retention took before they were read."),
     Metric("tidemark_unknown_fields_total", _C, _S, "Fields in payloads that the schema does not know."),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -114,16 +115,22 @@ async def _object(request: Request) -> dict[str, Any] | Response:
             return _problem(413, f"the body is larger than {LARGEST_BODY} bytes", correlation_id)
     try:
         body = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _problem(400, "the body is not JSON", correlation_id)
     return body if isinstance(body, dict) else _problem(400, "the body is not a JSON object", correlation_id)
 
 
 def _answer(row: StatusRow, status: int) -> Response:
-    headers = {CORRELATION: row.correlation_id, "Location": f"/reports/{row.request.request_id}"}
+    place = f"/reports/{quote(row.request.request_id, safe='')}"
+    headers = {CORRELATION: _in_header(row.correlation_id), "Location": place}
     if row.status in (Status.SUBMITTED, Status.IN_PROGRESS):
         headers["Retry-After"] = "2"
     return JSONResponse(row.public(), status_code=status, headers=headers)
+
+
+def _in_header(text: str) -> str:
+    """What other producers called it may not fit a header."""
+    return text if text.isascii() and text.isprintable() else quote(text, safe=" ")
 
 
 def _problem(status: int, detail: str, correlation_id: str | None, hint: str | None = None) -> Response:

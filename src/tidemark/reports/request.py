@@ -80,15 +80,27 @@ def requested_at(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def check_text(**texts: str) -> None:
+    """Raises `UsageError` for half a surrogate pair or a NUL, which no database takes."""
+    for name, text in texts.items():
+        if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+            raise UsageError(f"{name} has a NUL or half a surrogate pair")
+
+
 def check_parameters(parameters: object) -> str:
     """The canonical text of a request's parameters. Raises `UsageError` if they are no JSON object."""
     if isinstance(parameters, str):
         try:
             parameters = json.loads(parameters)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(
                 f"the parameters are not JSON: {error}", hint='for example {"accountIds":["A1"]}'
             ) from error
     if not isinstance(parameters, dict):
         raise UsageError("the parameters must be a JSON object", hint='for example {"accountIds":["A1"]}')
-    return json.dumps(parameters, separators=(",", ":"), ensure_ascii=False)
+    try:
+        text = json.dumps(parameters, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the parameters are not JSON: {error}") from error
+    check_text(parameters=text)
+    return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,8 +11,11 @@ import structlog
 
 from tidemark.contract.errors import UsageError
 from tidemark.reports.publisher import NotPublished, Publisher
-from tidemark.reports.request import ReportRequest, Status, check_parameters, requested_at
+from tidemark.reports.request import ReportRequest, Status, check_parameters, check_text, requested_at
 from tidemark.reports.store import StatusRow, StatusStore
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._~:@+=-]{1,64}")
+"""What goes into addresses, headers and file names as it is."""
 
 log = structlog.get_logger("tidemark.reports")
 
@@ -49,8 +53,9 @@ class ReportService:
             raise UsageError("reportType must be 1 to 64 characters")
         if not requested_by or len(requested_by) > 320:
             raise UsageError("requestedBy must be 1 to 320 characters")
-        if request_id is not None and not 1 <= len(request_id) <= 64:
-            raise UsageError("requestId must be 1 to 64 characters")
+        if request_id is not None and not REQUEST_ID.fullmatch(request_id):
+            raise UsageError("requestId must be 1 to 64 of the characters A-Z a-z 0-9 . _ ~ : @ + = -")
+        check_text(reportType=report_type, requestedBy=requested_by, correlationId=correlation_id or "")
         request_id = request_id or self._new_id()
         correlation_id = (correlation_id or request_id)[:200]
         with structlog.contextvars.bound_contextvars(correlation_id=correlation_id):
@@ -71,7 +76,8 @@ class ReportService:
 
     def status(self, request_id: str) -> StatusRow:
         """Raises `UsageError` if there is no such request."""
-        row = self._store.get(request_id)
+        # A database refuses a NUL; no request has one in its name.
+        row = None if "\0" in request_id else self._store.get(request_id)
         if row is None:
             raise UsageError(f"there is no request {request_id}")
         return row

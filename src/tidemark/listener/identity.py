@@ -1,0 +1,50 @@
+"""Whether a topic is still the one that the listener's offsets belong to (Kafka's own topic ids)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from tidemark.contract.errors import NonRetriableError
+
+ASKED_EVERY = 10.0
+"""Seconds between two looks while nothing is committed."""
+
+
+class TopicMadeAgain(NonRetriableError):
+    """Offsets of the former topic mean nothing in its successor."""
+
+    condition = "TIDEMARK_TOPIC_MADE_AGAIN"
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"topic {topic} was deleted and made again while it was listened to",
+            hint="start the listener again: it begins where `auto-offset-reset` says, and skips nothing",
+        )
+
+
+class TopicIdentity:
+    """The ids of the topics as they were when first asked for. Never raises: no answer is no change."""
+
+    def __init__(self, connection: Mapping[str, Any], topics: Iterable[str], *, timeout: float = 2.0) -> None:
+        self.made_again: set[str] = set()
+        self._topics = list(topics)
+        self._timeout = timeout
+        self._known: dict[str, str] = {}
+        of_consumers = ("isolation.level", "client.rack")
+        self._client = AdminClient({k: v for k, v in connection.items() if k not in of_consumers})
+
+    def look(self) -> set[str]:
+        """The topics that were made again since the first look."""
+        futures = self._client.describe_topics(TopicCollection(self._topics), request_timeout=self._timeout)
+        for name, future in futures.items():
+            try:
+                found = str(future.result(self._timeout + 1).topic_id)
+            except (KafkaException, TimeoutError):
+                continue
+            if self._known.setdefault(name, found) != found:
+                self.made_again.add(name)
+        return self.made_again
