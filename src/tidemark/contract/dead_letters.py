@@ -60,7 +60,3 @@ class LetterStatus(StrEnum):
 
 OPEN: Final = (LetterStatus.NEW, LetterStatus.REPLAYED, LetterStatus.PARKED)
 """Letters whose record is neither in the table nor given up."""
-
-
-def letter_id(topic: str, partition: int, offset: int) -> str:
-    return f"{topic}:{partition}:{offset}"

@@ -142,12 +142,6 @@ class Verdict:
     def retriable(self) -> bool:
         return self.action in (Action.RETRY, Action.RETRY_OP)
 
-    def for_batch(self) -> Verdict:
-        """What it means where a whole batch failed: an error of our own code is not the records' fault."""
-        if self.category != "BUG":
-            return self
-        return Verdict("BUG", Action.STOP, Scope.PROCESS, rule=self.rule)
-
 
 UNCLASSIFIED = Verdict(
     "UNCLASSIFIED", Action.RETRY, Scope.DEPENDENCY, counts_for_breaker=True, rule="unclassified"

@@ -202,10 +202,9 @@ def test_unknown_error_is_retried_within_bounds_and_counts_for_the_breaker() -> 
     assert verdict.then is None
 
 
-def test_bug_stops_the_stream_when_a_whole_batch_fails_by_it() -> None:
+def test_an_error_of_our_own_code_concerns_the_record_when_nothing_else_is_known() -> None:
     verdict = classify(KeyError("column"))
     assert (verdict.action, verdict.scope) == (Action.DLQ, Scope.RECORD)
-    assert (verdict.for_batch().action, verdict.for_batch().scope) == (Action.STOP, Scope.PROCESS)
 
 
 def test_used_up_retries_are_a_stop_when_the_topic_stays_missing() -> None:
