@@ -13,9 +13,12 @@ from typer.testing import CliRunner
 
 from tidemark.cli.dead_letters import app
 from tidemark.cli.decode import app as decode_app
+from tidemark.contract import records
+from tidemark.contract.marks import Marks
 from tidemark.dev.producers import SampleRecord, create_topic, produce
-from tidemark.pipeline import fault_points
 from tidemark.pipeline.replay_choice import Edit
+from tidemark.source.reader import read_range
+from tidemark.source.topics import KafkaAdmin
 
 MakeStream = Callable[..., StreamUnderTest]
 MakeLetters = Callable[[StreamUnderTest], Letters]
@@ -89,38 +92,35 @@ def test_letters_of_other_programs_are_kept_with_their_coordinates(
     assert {row.failure_code for row in kept.rows()} == {"UNKNOWN"}
 
 
-@pytest.mark.parametrize("point", ["replay-decided", "replay-landed", "replay-noted"])
-def test_a_replay_lands_a_record_once_when_it_is_ended_at_any_step_and_run_again(
-    stream: MakeStream, letters: MakeLetters, monkeypatch: pytest.MonkeyPatch, point: str
-) -> None:
-    flow = stream()
-    flow.produce(BAD, good(1))
-    flow.land()
-    kept = letters(flow)
-    kept.keep()
-    monkeypatch.setenv(fault_points.VARIABLE, f"{point}=fail@1")
-    with pytest.raises(fault_points.InjectedFault):
-        kept.replay(edit=MENDED)
-    monkeypatch.delenv(fault_points.VARIABLE)
-
-    kept.replay(edit=MENDED)
-
-    assert flow.ids() == [1, 7]
-    assert kept.statuses() == [(0, "resolved")]
+def published(flow: StreamUnderTest, offset: int) -> tuple[bytes, bytes, dict[str, str]]:
+    """Value, key and headers of one record of the source topic."""
+    kafka = flow.settings().kafka
+    found = read_range(
+        flow.spark,
+        kafka,
+        KafkaAdmin(kafka).describe(flow.topic),
+        start=Marks({0: offset}),
+        end=Marks({0: offset + 1}),
+    ).first()
+    assert found is not None
+    headers = {h["name"]: bytes(h["value"]).decode() for h in found[records.HEADERS]}
+    return bytes(found[records.PAYLOAD]), bytes(found[records.KEY]), headers
 
 
 def test_a_person_sees_mends_and_replays_a_letter_by_the_command(
     stream: MakeStream, letters: MakeLetters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flow = stream()
-    flow.produce(BAD, good(1), b"{\x81}")
+    flow.produce(BAD, good(1), SampleRecord(b"{\x81}", key=b"k"))
     flow.land()
+    kept = letters(flow)
     config = tmp_path / "tidemark.json"
     config.write_text(json.dumps(flow.document()), encoding="utf-8")
     runner = CliRunner()
 
-    def run(*arguments: str, code: int = 0) -> str:
-        ran = runner.invoke(app, [*arguments, "--stream", "events", "--config", str(config)])
+    def run(*arguments: str, code: int = 0, answer: str | None = None) -> str:
+        options = ["--stream", "events", "--config", str(config)]
+        ran = runner.invoke(app, [*arguments, *options], input=answer)
         assert ran.exit_code == code, (ran.output, ran.exception)
         return ran.stdout
 
@@ -130,7 +130,7 @@ def test_a_person_sees_mends_and_replays_a_letter_by_the_command(
         ("TYPE_MISMATCH", "new", 1),
         ("INVALID_UTF8", "new", 1),
     }
-    listed = json.loads(run("list", "--json"))
+    listed = sorted(json.loads(run("list", "--json")), key=lambda row: row["letter_id"])
     assert [row["failure_code"] for row in listed] == ["TYPE_MISMATCH", "INVALID_UTF8"]
     first, second = (row["letter_id"] for row in listed)
     shown = run("show", first)
@@ -152,8 +152,15 @@ def test_a_person_sees_mends_and_replays_a_letter_by_the_command(
     dry = run("replay", "--letter", first, "--edit", MENDED.expression or "", "--dry-run")
     assert "1 would be resolved" in dry
     run("replay", "--letter", first, "--edit", MENDED.expression or "", "--by", "ann")
+    again = ("replay", "--letter", second, "--republish")
+    assert json.loads(run(*again, "--dry-run")) == {"stream": "events", "published": 1, "dry_run": True}
+    run(*again, code=1, answer="n\n")
+    assert kept.statuses() == [(0, "resolved"), (2, "parked")], "neither published anything"
+    assert json.loads(run(*again, "--yes"))["published"] == 1
+    assert kept.statuses() == [(0, "resolved"), (2, "replayed")]
+    headers = {"__dlq.replay.coordinates": second, "__dlq.replay.count": "1"}
+    assert published(flow, 3) == (b"{\x81}", b"k", headers)
     run("discard", second, "--note", "noise", "--by", "ann")
-    kept = letters(flow)
     assert kept.statuses() == [(0, "resolved"), (2, "discarded")]
     assert {row.status_by for row in kept.rows()} == {"ann"}
     assert kept.rows()[1].status_note == "noise"

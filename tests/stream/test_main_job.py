@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import pytest
 from chispa import assert_df_equality
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.config.stream import Stream
@@ -96,11 +98,17 @@ def test_kafka_offset_management(stream: Make, monkeypatch: pytest.MonkeyPatch) 
     assert dict(group.read(events.topic, (0,))) == {0: 1}
 
 
-def test_a_group_reset_changes_nothing_when_the_table_has_marks(stream: Make) -> None:
+def test_a_group_reset_is_ignored_with_a_warning_when_the_table_has_marks(stream: Make) -> None:
     events = stream()
     events.produce(*[good(i) for i in range(5)])
     events.land()
-    events.group().commit(events.topic, {0: 0})
+    group = events.group()
+    reset = ConsumerGroupTopicPartitions(group.group, [TopicPartition(events.topic, 0, 1)])
+    group.admin.client().alter_consumer_group_offsets([reset])[group.group].result(10)
     events.produce(good(5))
-    events.land()
+    with capture_logs() as told:
+        events.land()
     assert events.ids() == list(range(6))
+    (warning,) = [line for line in told if line["event"].startswith("group offsets were set back; ignored")]
+    assert (warning["log_level"], warning["partitions"]) == ("warning", {0: (1, 5)})
+    assert dict(group.read(events.topic, (0,))) == {0: 6}

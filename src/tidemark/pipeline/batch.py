@@ -102,7 +102,7 @@ class IngestBatch:
             self._check_bad_share(landed.census)
             report = replace(report, failures=self._publish(routed, landed.census))
         self.ledger.done_up_to(bounds.end, landed=landed.failures is None)
-        self._commit_group(bounds.end)
+        self._commit_group(bounds)
         reach("after-group-commit")
         return replace(report, ends=self._ends())
 
@@ -194,11 +194,19 @@ class IngestBatch:
 
         return self.plan.retry.call(publish, step="publish dead letters")
 
-    def _commit_group(self, end: Marks) -> None:
+    def _commit_group(self, bounds: Bounds) -> None:
         if self.plan.group is None:
             return
         try:
-            self.plan.group.commit(self.plan.topic.name, end)
+            before = self.plan.group.commit(self.plan.topic.name, bounds.end)
+            back = {p: r for p, r in before.behind(bounds.start).items() if p in before}
+            if back:
+                log.warning(
+                    "group offsets were set back; ignored, as the table's marks say where a stream goes on",
+                    stream=self.plan.stream,
+                    partitions=back,
+                    to_move_the_marks="tidemark rewind",
+                )
         except TidemarkError as error:
             # For lag tools to see, nothing more: a failure is a warning, never a stop.
             log.warning("group offsets not committed", stream=self.plan.stream, error=error.message)

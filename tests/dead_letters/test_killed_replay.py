@@ -1,0 +1,58 @@
+"""A replay whose process is killed at each of its steps, and run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from tests.dead_letters.conftest import Letters
+from tests.stream_under_test import BAD, StreamUnderTest, good
+
+from tidemark.pipeline.fault_points import VARIABLE
+from tidemark.pipeline.replay_choice import Choice
+
+MENDED = "replace(payload, '\"not a number\"', '7')"
+
+
+# Whole JVMs start here, on a machine that may be busy.
+@pytest.mark.timeout(900)
+def test_each_letter_lands_once_and_is_resolved_once_its_row_is_there_when_the_replay_is_killed_at_every_step(
+    stream: Callable[..., StreamUnderTest], letters: Callable[[StreamUnderTest], Letters]
+) -> None:
+    flow = stream(partitions=2)
+    flow.produce(*[BAD] * 6, good(1), b"{\x81}")
+    flow.land()
+    kept = letters(flow)
+    kept.keep()
+    config = flow.folder / "tidemark.yml"
+    config.write_text(json.dumps(flow.document()))
+    command = [sys.executable, "-m", "tidemark.cli.app", "dead-letters", "replay", "--stream", "events"]
+
+    def killed(point: str) -> tuple[list[int], list[str]]:
+        """Ids in the table and statuses of the letters after a replay that is killed at `point`."""
+        done = subprocess.run(
+            [*command, "--code", "TYPE_MISMATCH", "--edit", MENDED, "--config", str(config)],
+            env={**os.environ, VARIABLE: f"{point}=kill", "TIDEMARK_DRIVER_MEMORY": "1g"},
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+        return flow.ids(), sorted(row.status for row in kept.rows())
+
+    landed = [1, *[7] * 6]
+    assert killed("replay-decided") == ([1], ["new"] * 7)
+    assert killed("replay-landed") == (landed, ["new"] * 7)
+    assert killed("replay-noted") == (landed, ["new", *["resolved"] * 6])
+
+    assert kept.replay(Choice(codes=("TYPE_MISMATCH",))).chosen == 0
+    flow.produce(good(2))
+    flow.land()
+    assert flow.ids() == [1, 2, *[7] * 6]
+    assert len(flow.landed()) == len(set(flow.landed()))
