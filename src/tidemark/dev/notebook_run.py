@@ -110,13 +110,7 @@ class NotebookRunner:
 
     def _notebook(self, name: str, given: Mapping[str, str]) -> Any:
         v4 = format_of_notebooks().v4
-        path = self.source / "notebooks" / f"{name}.py"
-        if not path.is_file():
-            there = sorted(
-                p.relative_to(self.source / "notebooks").with_suffix("").as_posix()
-                for p in (self.source / "notebooks").rglob("*.py")
-            )
-            raise UsageError(f"there is no notebook {name}", f"there are {', '.join(there)}")
+        path = notebook_file(self.source, name)
         values = {
             "config": str(self.folder / "conf" / "tidemark.yml"),
             "target": TARGET,
@@ -130,6 +124,16 @@ class NotebookRunner:
             made = v4.new_code_cell if cell.kind == "code" else v4.new_markdown_cell
             cells.append(made(cell.text))
         return v4.new_notebook(cells=cells)
+
+
+def notebook_file(source: Path, name: str) -> Path:
+    """Raises UsageError for a notebook that there is not."""
+    folder = source / "notebooks"
+    path = folder / f"{name}.py"
+    if not path.is_file():
+        there = sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.py"))
+        raise UsageError(f"there is no notebook {name}", f"there are {', '.join(there)}")
+    return path
 
 
 def format_of_notebooks() -> Any:
@@ -155,6 +159,7 @@ def main(name: str) -> int:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     os.environ.setdefault("TIDEMARK_DRIVER_MEMORY", "1g")
     try:
+        notebook_file(Path(), name)
         with (
             EmbeddedBroker() as broker,
             notebook_runner(Path(), Path(".tidemark/notebooks"), broker.bootstrap) as runner,
