@@ -1,4 +1,7 @@
-"""`tidemark dead-letters`: see, understand, mend, replay and put aside what was rejected."""
+"""`tidemark dead-letters`: see, understand, mend, replay and put aside what was rejected.
+
+Long because a command is one file: its eight sub-commands, each short, share the options of a letter.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The loop: collect a batch, have it executed, commit or rewind, again."""
+"""The loop: collect a batch, have it executed, commit or rewind, again.
+
+Long because the loop is read as one: what it keeps between two polls is used by every step.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The way of one micro-batch: its order of effects reads from top to bottom in `_land` (DESIGN §2)."""
+"""The way of one micro-batch: its order of effects reads from top to bottom in `_land` (DESIGN §2).
+
+Long because the order of effects, and what is done about a failure between two of them, stay together.
+"""
 
 from __future__ import annotations
 

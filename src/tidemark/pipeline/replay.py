@@ -2,6 +2,7 @@
 
 A replayed record keeps its coordinates as its key, so replaying twice, or beside a running stream, changes
 nothing: only letters below what the stream has completed are touched, where it never writes again.
+Long because a replay is one order of effects, as a batch is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Where a query starts: the table's ledger, the topic and the checkpoint brought together (DESIGN §2)."""
+"""Where a query starts: the table's ledger, the topic and the checkpoint brought together (DESIGN §2).
+
+Long because every way a start can go ends here in one decision.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 CLOSED ──5 failures in a row──► OPEN ──60 s──► HALF_OPEN ──3 successful probes──► CLOSED
                                   ▲                │
                                   └── one failure ─┘
+
+Long because the state machine is read as one.
 """
 
 from __future__ import annotations

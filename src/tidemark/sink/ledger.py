@@ -1,6 +1,7 @@
 """The ledger: which marks a table stands at, told from its own log (DESIGN §2).
 
 The functions are pure over log entries, so that the random-schedule model in the tests runs them too.
+Long because the rules hold only together: dropping one loses or doubles records.
 """
 
 from __future__ import annotations

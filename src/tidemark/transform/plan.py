@@ -1,4 +1,7 @@
-"""What a stream's records are decoded with: fixed before a batch runs, and safe to pickle."""
+"""What a stream's records are decoded with: fixed before a batch runs, and safe to pickle.
+
+Long because all that a batch may know of its stream is fixed here, in one value that pickles.
+"""
 
 from __future__ import annotations
 
