@@ -47,7 +47,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[tuple[int, Any
     consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
     found = []
     while len(found) < expected:
-        messages = consumer.consume(1000, 20)
+        messages = consumer.consume(expected - len(found), 20)
         assert messages
         found += [(m.partition() or 0, m.key(), m.value(), m.timestamp()[1]) for m in messages]
     consumer.close()
