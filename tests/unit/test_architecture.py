@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +58,16 @@ def test_there_are_modules_to_look_at() -> None:
 def test_every_room_has_its_place_in_the_order() -> None:
     rooms = {room for module in MODULES if (room := room_of(module))}
     assert rooms <= set(LEVEL), f"new rooms: {rooms - set(LEVEL)}"
+
+
+def test_the_architecture_page_has_the_rooms_in_their_order() -> None:
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    lines = [
+        re.findall(r"`src/tidemark/(\w+)`", line.split("|")[1])
+        for line in page.splitlines()
+        if "| `src/" in line
+    ]
+    assert [set(line) for line in lines] == ORDER
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(SOURCE)))
