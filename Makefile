@@ -33,6 +33,8 @@ demo: .venv/.installed ## From nothing to a broker, tables, dead letters, a cras
 	@$(BIN)/tidemark demo
 
 .PHONY: test
+# It starts many processes of Python: none should have to compile again what another one compiled.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/.installed ## The whole suite
 	@$(BIN)/python -m tidemark.platform.ready
 	$(call say,Running the whole suite in $(WORKERS) processes)
