@@ -43,12 +43,15 @@ Fault = Callable[[Request], Answer | None]
 
 @dataclass
 class FaultyS3:
-    """`fault` decides on each request; None lets it through. `before` runs ahead of one that matches."""
+    """`fault` decides on each request; None lets it through. `before_commit` runs ahead of the next
+    commit, once, when `committing` is its body.
+    """
 
     endpoint: str
     fault: Fault | None = None
     hit: int = 0
     before_commit: Callable[[], None] | None = None
+    committing: bytes = b""
     # The server looks and then writes, so that two conditional writes at once could both succeed.
     one_write: threading.Lock = field(default_factory=threading.Lock)
 
@@ -85,6 +88,7 @@ def faulty_s3() -> Iterator[FaultyS3]:
             request = Request(self.command, self.path.partition("?")[0])
             if request.is_commit and control.before_commit is not None:
                 hook, control.before_commit = control.before_commit, None
+                control.committing = body
                 hook()
             answer = control.fault(request) if control.fault else None
             if answer is not None:

@@ -15,6 +15,7 @@ from tests.s3.s3_server import Answer, FaultyS3, Request, faulty_s3
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.config.destination import TableRef
+from tidemark.contract.errors import Fenced
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.platform.open_session import s3_options
 
@@ -139,4 +140,61 @@ def test_scenario_1_transient_s3_outage_is_retried_and_acknowledged_only_once_th
     events.land()
     assert acknowledged == [5, 5, 5]
     assert dict(events.group().read(events.topic, (0,))) == {0: 10}
+    check_books(events, 10)
+
+
+def test_every_record_lands_once_when_s3_was_away_for_longer_than_the_retries(
+    s3: FaultyS3, events: S3Stream
+) -> None:
+    events.produce(*numbered(0, 5))
+    events.land()
+    s3.fail(Answer(503, "ServiceUnavailable"))
+    events.produce(*numbered(5, 10))
+    assert events.run().error is not None
+    s3.heal()
+    events.land()
+    check_books(events, 10)
+
+
+def test_the_stream_stops_and_names_the_reason_when_s3_refuses_it(s3: FaultyS3, events: S3Stream) -> None:
+    events.produce(*numbered(0, 5))
+    events.land()
+    events.produce(*numbered(5, 10))
+    for status, code in ((403, "AccessDenied"), (404, "NoSuchBucket")):
+        s3.fail(Answer(status, code), only_commits=True)
+        assert code in str(events.run().error)
+        # One request, and one of S3A's own: nobody retries what is refused, nor dead-letters the batch.
+        assert s3.hit <= 2
+        s3.heal()
+        assert len(events.dead_letters()) == 1
+    events.land()
+    check_books(events, 10)
+
+
+def test_the_writer_is_fenced_when_another_process_commits_the_same_batch_first_on_s3(
+    s3: FaultyS3, events: S3Stream
+) -> None:
+    events.produce(*numbered(0, 5))
+    events.land()
+    version = events.state().version + 1
+    key = f"lake/events/_delta_log/{version:020d}.json"
+
+    def let_the_other_go_first() -> None:
+        """It read the same batch from the same marks: its commit is ours but for the run in its token."""
+        lines = [line.strip() for line in s3.committing.splitlines()]
+        body = b"\n".join(line for line in lines if line.startswith(b"{") and line.endswith(b"}")) + b"\n"
+        assert ingest.run_id.encode() in body
+        theirs = body.replace(ingest.run_id.encode(), b"another-process")
+        client(s3).put_object(Bucket=events.bucket, Key=key, Body=theirs)
+
+    events.produce(*numbered(5, 10))
+    ingest = events.ingest()
+    # Ours looked, saw no such version, and is about to write it.
+    s3.before_commit = let_the_other_go_first
+    (outcome,) = ingest.run()
+    assert isinstance(outcome.error, Fenced)
+    assert "another-process" in outcome.error.message
+    assert events.own_commits()[-1].run == "another-process"
+    # What the other one crashed before: its dead letters. The next start publishes them.
+    events.land()
     check_books(events, 10)
