@@ -12,6 +12,7 @@ from pathlib import Path
 
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions
+from pyspark.errors import PySparkException
 
 from tidemark.contract.errors import TidemarkError
 from tidemark.dev.demo_configuration import STREAM, TOPIC
@@ -159,7 +160,7 @@ def _rewind(site: SoakSite) -> None:
         try:
             rewind(site.spark, site.admin, target, To(offsets=offsets))
             return
-        except TidemarkError:
+        except (TidemarkError, PySparkException):
             if attempt == _TRIES:
                 raise
 
