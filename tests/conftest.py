@@ -31,9 +31,13 @@ again costs more than it saves. What is about Spark's ways of evaluating asks fo
 
 SHIPPED = dict(zip(QUICK, ("FALLBACK", "true", "true"), strict=True))
 
-JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 """A suite compiles much and runs little: the second compiler and parallel collection cost more than they
-give. The first one alone has room for 48 MB of code, which a suite fills; it compiles over and over then."""
+give. The first one alone has room for 48 MB of code, which a suite fills; it compiles over and over then.
+Classes of pinned jars need no verification at each start."""
 
 # By the environment, so that the processes that tests start are as quick.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
