@@ -47,7 +47,7 @@ def mend_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     narrator.say(bytes(letter[records.PAYLOAD]).decode())
     narrator.say(
         f"tidemark dead-letters replay --stream {stream} --letter {named}"
-        f" --edit {shlex.quote(mend.expression)} --config {files.configuration}"
+        f" --edit {_quoted(mend.expression)} --config {files.configuration}"
     )
     choice, edit = Choice(letters=(letter[LETTER_ID],)), Edit(expression=mend.expression)
     done = replay(spark, KafkaAdmin(settings.kafka), target, choice, edit=edit, by="demo")
@@ -67,3 +67,9 @@ def _to_mend(letters: DataFrame, holds: str) -> Row | None:
     violated = F.col("failure_code") == FailureCode.RULE_VIOLATED.value
     text = F.col(records.PAYLOAD).cast("string")
     return letters.where(violated & text.contains(holds)).orderBy(LETTER_ID).first()
+
+
+def _quoted(expression: str) -> str:
+    """For a shell: in double quotes where they mean nothing more than in SQL."""
+    plain = not set('"$`\\!') & set(expression)
+    return f'"{expression}"' if plain else shlex.quote(expression)
