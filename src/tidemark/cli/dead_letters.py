@@ -36,6 +36,10 @@ from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, print_j
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import UsageError
 
+_WIDE = frozenset({"failure_stage", "failed_at", "attempts"})
+_WIDTH = 120
+"""Narrower, these columns leave room for the id and the reason; `show` and `--json` have them."""
+
 app = typer.Typer(help="Dead letters: list, show, mend, replay, park, discard, export and import.")
 
 
@@ -101,11 +105,14 @@ def list_(
     if as_json:
         print_json(rows)
         return
-    columns = list(rows[0]) if rows else []
+    console = Console(highlight=False)
+    columns = [name for name in rows[0] if name not in _WIDE or console.width >= _WIDTH] if rows else []
     pretty = Table(*columns, title=str(table.facts))
+    for column in pretty.columns[:2]:  # an id is there to be copied
+        column.no_wrap, column.overflow = True, "fold"
     for row in rows:
-        pretty.add_row(*[_cell(value) for value in row.values()])
-    Console(highlight=False).print(pretty if rows else f"no such letter in {table.facts}")
+        pretty.add_row(*[_cell(row[name]) for name in columns])
+    console.print(pretty if rows else f"no such letter in {table.facts}")
 
 
 @app.command()
