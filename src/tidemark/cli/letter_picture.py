@@ -71,8 +71,9 @@ def as_hex(raw: bytes) -> str:
 def in_words(done: Replayed) -> str:
     """What a replay came to, or would."""
     would = "would be " if done.dry_run else ""
+    codes = f" ({', '.join(f'{code} {count}' for code, count in done.codes.items())})" if done.codes else ""
     return (
         f"{done.chosen} chosen: {done.resolved} {would}resolved ({done.already} had landed before),"
-        f" {done.rejected} {would}rejected again {done.codes or ''}, {done.parked} {would}parked,"
+        f" {done.rejected} {would}rejected again{codes}, {done.parked} {would}parked,"
         f" {done.waiting} not completed by the stream yet, {done.omitted} without their bytes"
     )
