@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from tidemark.config.redaction import masked_text
+from tidemark.console.people import FormTooLarge
 from tidemark.console.report_pages import LateReports, report_pages
 from tidemark.console.session import SIGN_IN, session_routes
 from tidemark.console.shown import page
@@ -64,7 +65,8 @@ def application_of(parts: Parts, *, token: Token, loopback: bool) -> Gate:
 
 async def _problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, TidemarkError)
-    status = 404 if isinstance(error, UsageError) else 503 if isinstance(error, RetriableError) else 500
+    by_kind = ((FormTooLarge, 413), (UsageError, 404), (RetriableError, 503))
+    status = next((code for kind, code in by_kind if isinstance(error, kind)), 500)
     return _answer(request, status, error.message, error.hint)
 
 

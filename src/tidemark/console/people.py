@@ -16,6 +16,10 @@ MOST_BODY_BYTES = 4 * 1024 * 1024
 log = structlog.get_logger("tidemark.console")
 
 
+class FormTooLarge(UsageError):
+    """More bytes than any form of ours needs."""
+
+
 def who_of(request: Request) -> str | None:
     """The name of the person who is signed in; None where nobody is. A Databricks App's proxy names them."""
     token: Token = request.app.state.token
@@ -30,12 +34,15 @@ def cookie_of(name: str) -> str:
 
 
 async def fields_of(request: Request) -> dict[str, str]:
-    """The fields of a form, the last of a name. Raises UsageError where it is too large."""
+    """The fields of a form, the last of a name. Raises FormTooLarge."""
     body = b""
     async for chunk in request.stream():
         body += chunk
         if len(body) > MOST_BODY_BYTES:
-            raise UsageError(f"the form is larger than {MOST_BODY_BYTES} bytes")
+            raise FormTooLarge(
+                f"the form is larger than {MOST_BODY_BYTES} bytes",
+                "mend a value that large with `tidemark dead-letters replay --edit`",
+            )
     return dict(parse_qsl(body.decode("utf-8", errors="replace"), keep_blank_values=True))
 
 
