@@ -14,6 +14,13 @@ from tidemark.source.topics import REFUSED, KafkaAdmin
 
 _LOOK_S = 0.5
 _BOUND_MS = 10_000
+_NOT_YET = (
+    KafkaError._TIMED_OUT,
+    # A new broker is still making or reading the topic of the groups.
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 Key = tuple[tuple[tuple[str, str | int | bool], ...], str]
 _consumers: dict[Key, Consumer] = {}
 """The process's, so that `GroupOffsets` stays picklable."""
@@ -40,10 +47,10 @@ class GroupOffsets:
                 found = _checked(consumer.committed(asked, timeout=_LOOK_S))
                 return Marks({tp.partition: tp.offset for tp in found if tp.offset >= 0})
             except KafkaException as error:
-                if error.args[0].code() != KafkaError._TIMED_OUT or time.monotonic() > deadline:
+                if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
                     raise
             # Where the group is refused, the call itself only times out.
-            told = consumer.poll(0)
+            told = consumer.poll(0.1)
             why = told.error() if told is not None else None
             if why is not None and why.code() in REFUSED:
                 raise KafkaException(why)
