@@ -6,7 +6,6 @@ merge projections whose expensive parts are used more than once.
 
 from __future__ import annotations
 
-from functools import reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame
@@ -15,13 +14,20 @@ from pyspark.sql import functions as F
 from tidemark.config.decoding import Format
 from tidemark.contract import records
 from tidemark.contract.routes import Route
-from tidemark.transform.decode import json_fast
+from tidemark.transform.decode import json_fast, json_proof
 from tidemark.transform.decode.avro import schema_id
 from tidemark.transform.decode.decoders import decoder_named
 from tidemark.transform.decode.detect import format_of
-from tidemark.transform.decode.expressions import compiled_apart, get
+from tidemark.transform.decode.expressions import compiled_apart, folded, get
 from tidemark.transform.decode.json_tree import field_of
-from tidemark.transform.decode.payload import UNWRAPPED, decode_payload, payload_of, text_of
+from tidemark.transform.decode.payload import (
+    ENVELOPE,
+    UNWRAPPED,
+    decode_payload,
+    of_envelope,
+    payload_of,
+    text_of,
+)
 from tidemark.transform.failure import failure_of
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.validate import (
@@ -50,104 +56,88 @@ def transform(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
     return _classify(checked, plan)
 
 
-def _envelope() -> list[Column]:
-    return [F.col(name) for name in records.ENVELOPE_COLUMNS]
-
-
 def _open(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
-    """Takes the frame off and finds the format.
+    """Packs the envelope into one column, takes the frame off and finds the format.
 
-    The payload's text is an expression, not a column: a column more of the payload's size would be
-    copied from step to step.
+    Every step copies its columns: one STRUCT is copied in one go. The payload's text is an expression,
+    not a column, for the same reason.
     """
+    packed = envelopes.select(F.struct(*records.ENVELOPE_COLUMNS).alias(ENVELOPE))
     if plan.decoder:
-        inside = decoder_named(plan.decoder)(F.col(records.PAYLOAD)).cast("binary")
-        envelopes = envelopes.select(*_envelope(), inside.alias(UNWRAPPED))
+        inside = decoder_named(plan.decoder)(of_envelope(records.PAYLOAD)).cast("binary")
+        packed = packed.select("*", inside.alias(UNWRAPPED))
     identity = schema_id(payload_of(plan)) if plan.framed else F.lit(None).cast("bigint")
-    framed = envelopes.select("*", identity.alias(SCHEMA_ID))
+    framed = packed.select("*", identity.alias(SCHEMA_ID))
     return framed.select("*", format_of(text_of(plan), plan.formats, plan.csv).alias("_format"))
 
 
 def _read_json(opened: DataFrame, plan: DecodePlan) -> DataFrame:
-    """The fast lane: `_v0`, `_v1`, …, `_good` (values right), `_accounted` (nothing else is there)."""
-    text, fields = text_of(plan), plan.fields
-    read = json_fast.read(text, fields)
+    """The fast lane: `_fast` (STRUCT of the decoded row), `_right` (its values are what the payload says)
+    and `_proven` (so is all else: nothing more has to be looked at).
+    """
+    text, json = text_of(plan), F.col("_json")
+    read = json_fast.read(text, plan.fields)
     if len(plan.formats) > 1:
         read = F.when(F.col("_format") == Format.JSON.value, read)
     parsed = opened.select("*", read.alias("_json"))
-    raw = [get(F.col("_json"), f.name) for f in fields]
-    whole = json_fast.parsed_whole(text, F.col("_json"))
-    typed = parsed.select(
-        "*",
-        *[
-            json_fast.value(r, f.shape).alias(f"_v{i}")
-            for i, (r, f) in enumerate(zip(raw, fields, strict=True))
-        ],
-        (whole & compiled_apart(F.col("_json").isNotNull())).alias("_whole"),
-        text.alias("_text"),
-    )
-    triples = [(r, F.col(f"_v{i}"), f.shape) for i, (r, f) in enumerate(zip(raw, fields, strict=True))]
-    proofs = [
-        json_fast.proven(r, v, shape, required=f.required, default=f.default is not None)
-        for (r, v, shape), f in zip(triples, fields, strict=True)
-    ]
-    return typed.select(
-        *[F.col(c) for c in opened.columns],
-        *[v for _, v, _ in triples],
-        reduce(and_, proofs, compiled_apart(F.col("_whole"))).alias("_good"),
-        json_fast.accounted_for(F.col("_text"), json_fast.quotes_expected(triples)).alias("_accounted"),
+    reads = json_fast.reads_of(json, plan.fields)
+    whole = json_proof.parsed_whole(text, json)
+    proven = whole & json_proof.accounted_for(text, reads) & json_proof.values_right(reads, text=text)
+    return parsed.select(
+        *opened.columns,
+        F.struct(*[r.typed.alias(r.field.column) for r in reads]).alias("_fast"),
+        (whole & json_proof.values_right(reads)).alias("_right"),
+        (proven & compiled_apart(json.isNotNull())).alias("_proven"),
     )
 
 
 def _decode(read: DataFrame, plan: DecodePlan) -> DataFrame:
-    """Flat columns of the decoded row, `_faults`, `_unknown`, `_extra`."""
+    """`_decoded` (STRUCT of the decoded row), `_faults` (NULL where there is none), `_unknown`, `_extra`."""
     json = Format.JSON in plan.formats
-    proven = F.col("_good") & F.col("_accounted") if json else F.lit(False)
-    lanes = read.select(
-        "*", F.when(F.col(records.PAYLOAD).isNotNull() & ~proven, decode_payload(plan)).alias("_slow")
-    )
-    slow = F.col("_slow")
-    tokens = slow.getField("tokens")
+    proven = F.col("_proven") if json else F.lit(False)
+    doubtful = of_envelope(records.PAYLOAD).isNotNull() & ~proven
+    lanes = read.select("*", F.when(doubtful, decode_payload(plan)).alias("_slow"))
+    slow, by_field = F.col("_slow"), F.col("_by_field")
+    tokens, faults = slow.getField("tokens"), slow.getField("faults")
+    values = slow.getField("row")
     if json:
-        per_field = [
-            F.when(tokens.isNotNull(), field_of(tokens, f, strict=plan.strict)).alias(f"_f{i}")
-            for i, f in enumerate(plan.fields)
-        ]
-        lanes = lanes.select("*", *per_field)
-    stands = slow.getField("row").isNull() & tokens.isNull() & (F.size(slow.getField("faults")) == 0)
-    fast = F.col("_good") & (F.col("_accounted") | stands) if json else F.lit(False)
-    columns = []
-    for i, f in enumerate(plan.fields):
-        value = get(slow.getField("row"), f.column)
-        if json:
-            strictly = F.when(tokens.isNotNull(), F.col(f"_f{i}").getField("value")).otherwise(value)
-            value = F.when(fast, F.col(f"_v{i}")).otherwise(strictly)
-        columns.append(value.cast(f.shape.data_type).alias(f.column))
-    faults = slow.getField("faults")
-    if json:
-        found = [F.col(f"_f{i}").getField("faults") for i in range(len(plan.fields))]
-        faults = F.when(tokens.isNotNull(), F.concat(*found, faults)).otherwise(faults)
-    nothing = F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<string>"))
+        each = [field_of(tokens, f, strict=plan.strict).alias(f"f{i}") for i, f in enumerate(plan.fields)]
+        lanes = lanes.select("*", F.when(tokens.isNotNull(), F.struct(*each)).alias("_by_field"))
+        stands = values.isNull() & tokens.isNull() & (F.size(faults) == 0)
+        found = [by_field.getField(f"f{i}") for i in range(len(plan.fields))]
+        strictly = F.struct(
+            *[r.getField("value").alias(f.column) for r, f in zip(found, plan.fields, strict=True)]
+        )
+        faults = F.when(
+            by_field.isNotNull(), F.concat(*[r.getField("faults") for r in found], faults)
+        ).otherwise(faults)
+        values = (
+            F.when(proven | (F.col("_right") & stands), F.col("_fast"))
+            .when(by_field.isNotNull(), strictly)
+            .otherwise(values)
+        )
+    kept = [F.col(c) for c in (ENVELOPE, SCHEMA_ID, "_format")]
+    if plan.unknown_fields == "keep":
+        nothing = F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<string>"))
+        kept.append(F.coalesce(slow.getField("extra"), nothing).alias("_extra"))
     return lanes.select(
-        *_envelope(),
-        F.col(SCHEMA_ID),
-        F.col("_format"),
-        *columns,
+        *kept,
+        values.cast(plan.decoded_schema).alias("_decoded"),
         F.when(compiled_apart(F.size(faults) > 0), faults).alias("_faults"),
         slow.getField("unknown").alias("_unknown"),
-        *(
-            [F.coalesce(slow.getField("extra"), nothing).alias("_extra")]
-            if plan.unknown_fields == "keep"
-            else []
-        ),
     )
 
 
 def _validate(decoded: DataFrame, plan: DecodePlan) -> DataFrame:
-    """`_violations`, NULL where there is none, and the COB date; only of records that decoded."""
-    sound = F.col("_faults").isNull() & F.col(records.PAYLOAD).isNotNull()
+    """`_violations`, NULL where there is none, and the COB date; only of records that decoded.
+
+    Expressions name columns of the row and of the envelope: where there are any, these are unpacked.
+    """
+    sound = F.col("_faults").isNull() & of_envelope(records.PAYLOAD).isNotNull()
     checks: list[Column] = []
     frame = decoded
+    if plan.cob is not None or plan.rules or plan.enriched:
+        frame = decoded.select("*", f"{ENVELOPE}.*", "_decoded.*")
     if plan.cob is not None:
         source = plan.cob_field
         if source is not None:
@@ -162,35 +152,36 @@ def _validate(decoded: DataFrame, plan: DecodePlan) -> DataFrame:
     guarded = [F.when(sound, check) for check in checks]
     named = frame.select("*", *[c.alias(f"_check{i}") for i, c in enumerate(guarded)])
     found = [F.col(f"_check{i}") for i in range(len(guarded))]
-    some = ~reduce(and_, [c.isNull() for c in found])
+    some = ~folded(and_, [c.isNull() for c in found])
     kept = [F.col(f"`{c}`") for c in frame.columns]
     return named.select(*kept, F.when(some, F.array_compact(F.array(*found))).alias("_violations"))
 
 
 def _classify(checked: DataFrame, plan: DecodePlan) -> DataFrame:
-    tombstone = F.col(records.PAYLOAD).isNull()
+    tombstone = of_envelope(records.PAYLOAD).isNull()
     wrong = F.col("_faults").isNotNull() | F.col("_violations").isNotNull()
     for_tombstone = Route.SKIPPED if plan.tombstones == "skip" else Route.REJECTED
+    rejected = tombstone | wrong if for_tombstone is Route.REJECTED else ~tombstone & wrong
     route = (
         F.when(tombstone, F.lit(for_tombstone.value))
         .when(wrong, F.lit(Route.REJECTED.value))
         .otherwise(F.lit(Route.ACCEPTED.value))
     )
-    routed = checked.select("*", route.alias(records.ROUTE))
-    accepted = F.col(records.ROUTE) == Route.ACCEPTED.value
-    return routed.select(
-        *_envelope(),
-        F.col(records.ROUTE),
-        F.when(F.col(records.ROUTE) == Route.REJECTED.value, failure_of(plan)).alias(records.FAILURE),
-        F.when(accepted, F.struct(*_row(plan))).alias(records.ROW),
+    return checked.select(
+        *[of_envelope(c).alias(c) for c in records.ENVELOPE_COLUMNS],
+        route.alias(records.ROUTE),
+        F.when(rejected, failure_of(plan)).alias(records.FAILURE),
+        F.when(~tombstone & ~wrong, F.struct(*_row(plan))).alias(records.ROW),
         F.coalesce(F.col("_unknown"), F.lit(0)).cast("int").alias(records.UNKNOWN_FIELDS),
         F.col(SCHEMA_ID),
     )
 
 
 def _row(plan: DecodePlan) -> list[Column]:
-    made = {name: F.expr(expression) for name, expression, _ in plan.enriched}
-    made[records.SOURCE_TOPIC] = F.col(records.TOPIC)
+    made = {f.column: get(F.col("_decoded"), f.column) for f in plan.fields}
+    made |= {name: of_envelope(name) for name in records.ADDED_COLUMNS if name in records.ENVELOPE_COLUMNS}
+    made |= {name: F.expr(expression) for name, expression, _ in plan.enriched}
+    made[records.SOURCE_TOPIC] = of_envelope(records.TOPIC)
     made[records.PROCESSING_VERSION] = F.lit(plan.processing_version)
     return [
         made.get(c.name, F.col(f"`{c.name}`")).cast(c.dataType).alias(c.name)

@@ -12,11 +12,13 @@ from tidemark.transform.decode.avro import body_of, decode_avro, decode_framed
 from tidemark.transform.decode.csv import decode_csv
 from tidemark.transform.decode.detect import BOM
 from tidemark.transform.decode.expressions import bind, no_faults, null
-from tidemark.transform.decode.json_fast import unknown_count
+from tidemark.transform.decode.json_proof import unknown_count
 from tidemark.transform.decode.json_strict import blank_or_null, decode_strictly, no_tokens, record, rejected
 from tidemark.transform.fields import struct_of
 from tidemark.transform.plan import DecodePlan
 
+ENVELOPE = "_envelope"
+"""The column of a record's envelope, a STRUCT of `ENVELOPE_COLUMNS`."""
 UNWRAPPED = "_unwrapped"
 """The column of what a decoder made of the payload; there is none without a decoder."""
 
@@ -27,9 +29,13 @@ _BROKEN_FRAME = {
 }
 
 
+def of_envelope(name: str) -> Column:
+    return F.col(ENVELOPE).getField(name)
+
+
 def payload_of(plan: DecodePlan) -> Column:
     """The payload's bytes, taken out of the topic's wrapping where the stream has a decoder for it."""
-    return F.col(UNWRAPPED) if plan.decoder else F.col(records.PAYLOAD)
+    return F.col(UNWRAPPED) if plan.decoder else of_envelope(records.PAYLOAD)
 
 
 def body_bytes(plan: DecodePlan) -> Column:
@@ -47,7 +53,7 @@ def text_of(plan: DecodePlan) -> Column:
 
 
 def decode_payload(plan: DecodePlan) -> Column:
-    """Of the columns `message_payload`, `_format`, `schema_id`, and `_good` where JSON is supported.
+    """Of the columns `_envelope`, `_format`, `schema_id`, and `_right` where JSON is supported.
 
     A record whose JSON values are good already, and only its keys in doubt, comes back without a row and
     without faults if they are right: then the values stand. Interpreted on purpose, through `bind`: it is
@@ -59,7 +65,7 @@ def decode_payload(plan: DecodePlan) -> Column:
         if Format.JSON not in plan.formats or not plan.strict:
             return strictly
         return bind(
-            F.when(F.col("_good"), unknown_count(text, plan.fields)),
+            F.when(F.col("_right"), unknown_count(text, plan.fields)),
             lambda count: F.when(_stands(count, plan), _unchanged(count, plan)).otherwise(strictly),
         )
 
@@ -78,7 +84,7 @@ def _decided(text: Column, body: Column, identity: Column, format_: Column, plan
     fields = plan.fields
     formats = ", ".join(f.value for f in plan.formats)
     empty = rejected(Code.EMPTY_PAYLOAD, fields, expected="a payload")
-    result = F.when(F.octet_length(F.col(records.PAYLOAD)) == 0, empty)
+    result = F.when(F.octet_length(of_envelope(records.PAYLOAD)) == 0, empty)
     if plan.decoder:
         wrapped = rejected(Code.UNSUPPORTED_FORMAT, fields, expected=f"what decoder {plan.decoder} reads")
         result = result.when(F.col(UNWRAPPED).isNull(), wrapped)
