@@ -79,9 +79,8 @@ def _offsets_json(topic: Topic, marks: Marks, partitions: Mapping[int, int] | No
 
 
 def _envelopes(kafka_rows: DataFrame, topic: Topic) -> DataFrame:
-    headers = F.transform(
-        F.col("headers"), lambda h: F.struct(h["key"].alias("name"), h["value"].alias("value"))
-    )
+    # By position; a lambda would keep the whole step from being compiled.
+    headers = F.col("headers").cast(records.HEADERS_DDL)
     # A producer may leave the timestamp out; the client shows that as -1.
     has_timestamp = F.col("timestamp") >= F.timestamp_millis(F.lit(0))
     append_time = F.col("timestampType") == _LOG_APPEND_TIME
