@@ -37,13 +37,14 @@ COUNTED_EVERY = 30.0
 
 @dataclass
 class LetterDesk:
-    """Reads and moves the dead letters of the configured streams. One change at a time.
+    """Reads and moves the dead letters of the configured streams. One change at a time; `changes` counts.
 
     Every method raises UsageError for a stream without dead letters or a letter that is not there.
     """
 
     settings: Settings
     spark: Callable[[], SparkSession]
+    changes: int = 0
     _targets: dict[str, Target] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -86,6 +87,7 @@ class LetterDesk:
         """Brings the table up to the end of the dead letter topic, as `dead-letters stream` does."""
         with self._lock:
             keep_letters(self.spark(), self.settings, self._target(stream))
+            self.changes += 1
 
     def replay(
         self, stream: str, letter: str, *, value: str | None, dry_run: bool, by: str, why: str
@@ -93,6 +95,7 @@ class LetterDesk:
         """Through the pipeline again, with `value` instead of its own where one is given."""
         edit = Edit(expression=_literal(value)) if value is not None else None
         with self._lock:
+            self.changes += not dry_run
             return replay(
                 self.spark(),
                 KafkaAdmin(self.settings.kafka),
@@ -110,6 +113,7 @@ class LetterDesk:
             table = LetterTable(self._target(stream).table)
             chosen = table.letters(self.spark()).where(F.col(LETTER_ID) == letter)
             table.note(event(chosen, status, by=by, note=F.lit(why)))
+            self.changes += 1
 
     def _letters(self, stream: str) -> DataFrame | None:
         table = LetterTable(self._target(stream).table)
@@ -125,19 +129,19 @@ class LetterDesk:
 
 
 class OpenLetters:
-    """Tells how many dead letters are `new`, now and then, for whoever scrapes. Raises what reading raises."""
+    """Tells how many dead letters are `new`, now and then. Raises what reading raises."""
 
     def __init__(
         self, desk: LetterDesk, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._desk, self._metrics, self._monotonic = desk, metrics, monotonic
-        self._due = monotonic()
+        self._due, self._changes = monotonic(), desk.changes
 
     def count_if_due(self) -> None:
-        now = self._monotonic()
-        if now < self._due:
+        now, changes = self._monotonic(), self._desk.changes
+        if now < self._due and changes == self._changes:
             return
-        self._due = now + COUNTED_EVERY
+        self._due, self._changes = now + COUNTED_EVERY, changes
         for stream in self._desk.streams:
             tally = self._desk.tally(stream)
             waiting = sum(count for _, status, count in tally if status == LetterStatus.NEW)
@@ -145,5 +149,9 @@ class OpenLetters:
 
 
 def _literal(text: str) -> str:
-    """The text as SQL writes it, so that the note of an edit can be read."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """The text as SQL writes it, so that the note of an edit can be read.
+
+    `${…}` would be replaced by Spark, with a setting or an environment variable, even within quotes.
+    """
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
+    return f"'{escaped}'"

@@ -1,0 +1,88 @@
+"""What the console answers to input that no page of its own would send."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+from tests.console.conftest import TOKEN
+from tests.stream_under_test import NAME, StreamUnderTest, good
+
+from tidemark.console.serving import Serving
+
+ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
+AS_PAGE = {"Accept": "text/html"}
+SCRIPT = b"<script>alert(1)</script>"
+WHY = {"why": "mended by the producer"}
+
+
+def letters_of(flow: StreamUnderTest) -> dict[int, str]:
+    """Offset → id of each dead letter in the table."""
+    rows = flow.spark.read.format("delta").load(f"{flow.table.path}_dlq").collect()
+    return {r["stream_offset"]: r["letter_id"] for r in rows}
+
+
+def within(seconds: float, condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := condition()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
+    stream: Callable[..., StreamUnderTest], console: Callable[..., Serving]
+) -> None:
+    flow = stream()
+    flow.produce(good(1), SCRIPT, b'{"id": "<img src=x onerror=alert(1)>"}')
+    flow.land()
+    with httpx.Client(base_url=console(flow).server.url, timeout=60) as client:
+
+        def page(letter: str, stream_: str = NAME) -> httpx.Response:
+            return client.get(
+                "/dead-letters/letter", params={"stream": stream_, "id": letter}, headers=ALLOWED
+            )
+
+        def act(letter: str, **fields: str) -> httpx.Response:
+            form = {"stream": NAME, "id": letter, **fields}
+            return client.post("/dead-letters/letter", data=form, headers=ALLOWED)
+
+        assert client.post("/dead-letters/bring-in", data={"stream": NAME}).status_code == 401
+        for token in ("Bearer wrong", "Bearer", "Basic abc", "Bearer \u00fc".encode("latin-1")):
+            answer = client.post("/dead-letters/bring-in", headers={"Authorization": token})
+            assert (answer.status_code, "a token is needed" in answer.text) == (401, True)
+        client.post("/dead-letters/bring-in", data={"stream": NAME}, headers=ALLOWED)
+        gauge = f'tidemark_dead_letters_open{{stream="{NAME}"}} 2.0'
+        assert within(20, lambda: gauge in client.get("/actuator/prometheus").text)
+        letters = letters_of(flow)
+        shown = page(letters[1]).text + page(letters[2]).text
+        assert "&lt;script&gt;alert(1)" in shown
+        assert "<script>alert" not in shown
+        assert "<img src=x" not in shown
+        assert (
+            "alert(1)"
+            not in client.get("/dead-letters/letter", params={"stream": NAME, "id": letters[1]}).text
+        )  # payloads are for those who signed in
+        for letter in ("../../../etc/passwd", "' OR 1=1 --", "\0", "é" * 2000, ""):
+            answer = page(letter)
+            assert (answer.status_code, "has no dead letter" in answer.text) == (404, True)
+        answer = page(letters[1], "nowhere")
+        assert (answer.status_code, answer.json()["hint"]) == (404, f"there are {NAME}")
+        assert (
+            client.get("/dead-letters", params={"stream": SCRIPT.decode()}, headers=AS_PAGE).status_code
+            == 404
+        )
+        assert SCRIPT.decode() not in client.get("/dead-letters", params={"code": SCRIPT.decode()}).text
+        for path in ("/static/..%2f..%2f..%2fpyproject.toml", "/static/../../contract/errors.py", "/%00"):
+            assert client.get(path).status_code == 404, path
+        large = act(letters[1], action="replay", value="x" * 5_000_000, **WHY)
+        assert (large.status_code, "larger than" in large.text) == (413, True)
+        assert "say why" in act(letters[1], action="replay").text
+        assert "there is no action explode" in act(letters[1], action="explode", **WHY).text
+        assert act("nothing", action="park", **WHY).status_code == 404
+        # What Spark would take for a variable is text, as everything a person types.
+        mended = '{"id": 7, "name": "it\'s ${env:HOME} \\\\ ${spark.app.name}"}'
+        assert "Resolved" in act(letters[1], action="replay", value=mended, **WHY).text
+    landed = {r["id"]: r["name"] for r in flow.rows.collect()}
+    assert landed[7] == "it's ${env:HOME} \\ ${spark.app.name}"
