@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
+import httpx
 from pyspark.sql import SparkSession
 
 from tidemark.config.load import load_settings
 from tidemark.pipeline.ingest import Ingest
+from tidemark.pipeline.telemetry import telemetry_of
+
+
+def seen_from_outside(url: str) -> dict[str, object]:
+    """State and lag of the stream, once the watch has read the table's log; no batch told them here."""
+    deadline = time.monotonic() + 30
+    while True:
+        found = httpx.get(f"{url}/actuator/health/streams", timeout=10).json()
+        stream = found.get("details", {}).get("events", {})
+        if stream.get("lastCommitAgeSeconds") is not None and stream["lag"] == 0:
+            return {"state": stream["state"], "lag": stream["lag"]}
+        if time.monotonic() > deadline:
+            return {"health": found}
+        time.sleep(0.2)
 
 
 def main(config: Path) -> None:
     settings = load_settings(str(config))
     spark = SparkSession.builder.getOrCreate()
-    outcome = Ingest(spark, settings, available_now=True).run()[0]
+    with telemetry_of(settings, spark) as telemetry:
+        outcome = Ingest(spark, settings, available_now=True, observers=telemetry.observers).run()[0]
+        health = seen_from_outside(str(telemetry.url))
     rows = spark.read.format("delta").load(str(settings.tables("events")["decoded"].path))
     ids = sorted(row["id"] for row in rows.select("id").collect())
-    told = {"session": type(spark).__module__, "error": repr(outcome.error), "ids": ids}
+    told = {"session": type(spark).__module__, "error": repr(outcome.error), "ids": ids, **health}
     sys.stdout.write(json.dumps(told) + "\n")
 
 

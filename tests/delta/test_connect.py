@@ -25,7 +25,10 @@ TOPIC = "connect.events"
 def config(tmp_path: Path, broker: EmbeddedBroker) -> Path:
     for name in (TOPIC, f"{TOPIC}-dlq"):
         create_topic(broker.bootstrap, name, 2)
-    document = StreamUnderTest(None, broker, TOPIC, tmp_path).document()
+    document = {
+        **StreamUnderTest(None, broker, TOPIC, tmp_path).document(),
+        "metrics": {"enabled": True, "port": 0},
+    }
     path = tmp_path / "tidemark.yml"
     path.write_text(yaml.safe_dump(document))
     return path
@@ -72,6 +75,7 @@ def test_each_record_lands_once_when_the_main_job_runs_over_spark_connect(
 ) -> None:
     produce(broker.bootstrap, TOPIC, [good(1), BAD, good(2)])
     first = run(config, remote)
-    assert first == {"session": "pyspark.sql.connect.session", "error": "None", "ids": [1, 2]}
+    session = "pyspark.sql.connect.session"
+    assert first == {"session": session, "error": "None", "ids": [1, 2], "state": "FRESH", "lag": 0}
     produce(broker.bootstrap, TOPIC, [good(3)])
     assert run(config, remote)["ids"] == [1, 2, 3]

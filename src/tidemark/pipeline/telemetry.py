@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -12,13 +12,14 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.observer import StreamObserver
 from tidemark.observe.endpoints import endpoints
+from tidemark.observe.indicators import StreamFacts
 from tidemark.observe.metrics import Metrics
 from tidemark.observe.recording import MetricsObserver, Seen
 from tidemark.pipeline.metrics_table import MetricsTable
 from tidemark.pipeline.probes import board_of
-from tidemark.pipeline.status import PartitionStatus, StreamStatus
+from tidemark.pipeline.status import PartitionStatus, StreamStatus, status_of
 from tidemark.pipeline.watch import Watch
-from tidemark.platform.session import on_databricks
+from tidemark.platform.session import on_databricks, over_connect
 from tidemark.resilience.breakers import Breakers
 from tidemark.source.topics import KafkaAdmin
 
@@ -54,14 +55,39 @@ def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> I
             )
         url = None
         if settings.metrics.enabled:
-            running.enter_context(
-                Watch(settings, metrics, lambda: _looked(settings, observer), sets_lag=False)
+            remote = over_connect(spark)
+            watch = Watch(
+                settings,
+                metrics,
+                lambda: _read(settings, spark) if remote else _looked(settings, observer),
+                sets_lag=remote,
             )
+            running.enter_context(watch)
             board = board_of(
-                settings, metrics, spark=lambda: spark, facts=observer.facts, outcomes=observer.outcomes
+                settings,
+                metrics,
+                spark=lambda: spark,
+                facts=(lambda: _seen(watch, observer)) if remote else observer.facts,
+                outcomes=observer.outcomes,
             )
             url = running.enter_context(endpoints(settings.metrics, metrics, board))
         yield Telemetry(metrics, observers, url)
+
+
+def _read(settings: Settings, spark: SparkSession) -> list[StreamStatus]:
+    """The streams by their tables' logs: over Connect the batches run elsewhere and tell nothing here."""
+    return [status for name in settings.streams for status in status_of(spark, settings, name)]
+
+
+def _seen(watch: Watch, observer: MetricsObserver) -> dict[str, StreamFacts]:
+    """Lag and age by the logs; whether a query runs, and what ended it, by this process."""
+    told = observer.facts()
+    return {
+        name: replace(facts, running=told[name].running, problem=told[name].problem or facts.problem)
+        if name in told
+        else facts
+        for name, facts in watch.facts().items()
+    }
 
 
 def _looked(settings: Settings, observer: MetricsObserver) -> list[StreamStatus]:
