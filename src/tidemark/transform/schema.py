@@ -37,6 +37,12 @@ RESERVED = frozenset(
 )
 
 
+INTERNAL = re.compile(r"_(?:faults|format|unknown|violations|check\d+)")
+"""Columns of the pipeline's steps that stand beside the decoded ones."""
+CORRUPT = "~corrupt~"
+"""The member that a failed read fills, beside the fields."""
+
+
 def load_fields(source: SchemaSource, base_dir: Path) -> tuple[tuple[Field, ...], list[str]]:
     """The fields of the schema as written, and what is wrong with it; never raises for bad input."""
     if (source.ddl is None) == (source.file is None):
@@ -90,8 +96,11 @@ def finish_fields(
             faults.append(f"fields.{path}: the schema has no such field")
     finished = _finish(fields, options, "", faults)
     for each in finished:
-        if each.column.lower() in {r.lower() for r in RESERVED}:
+        column = each.column.lower()
+        if column in {r.lower() for r in RESERVED} or INTERNAL.fullmatch(column):
             faults.append(f"column {each.column}: the pipeline uses this name; set fields.{each.name}.column")
+        if each.name.lower() == CORRUPT:
+            faults.append(f"field {each.name}: the decoder uses this name")
     return finished, faults
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pyspark.sql import types as T
@@ -50,17 +50,61 @@ def fields_from_avro(schema: Any) -> tuple[Field, ...]:
 
 def _clean(schema: Any) -> Any:
     """Logical types that Spark maps to types Tidemark has no column for become their plain type."""
+    return _rewritten(schema, lambda s: s if "logicalType" not in s or _known(s) else _plain(s))
+
+
+def readable(schema: Any, millis: Collection[str] = ()) -> Any:
+    """The record schema as its bytes are best read: nothing that they can hold fails within Spark's reader.
+
+    Decimals have all the digits that fit, so that one too long for its own precision comes out and is told.
+    The fields `millis` of the record lose `timestamp-millis`, whose range Spark's reader cannot convert.
+    """
+    wide = _rewritten(schema, _widened)
+    fields = [_without_millis(f) if f["name"] in millis else f for f in wide.get("fields", ())]
+    return {**wide, "fields": fields}
+
+
+def _rewritten(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
     if isinstance(schema, list):
-        return [_clean(s) for s in schema]
+        return [_rewritten(s, change) for s in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {k: v for k, v in schema.items() if k != "logicalType" or _known(schema)}
+    kept = dict(change(schema))
     for key in ("items", "values", "type"):
         if key in kept:
-            kept[key] = _clean(kept[key])
+            kept[key] = _rewritten(kept[key], change)
     if "fields" in kept:
-        kept["fields"] = [_clean(f) for f in kept["fields"]]
+        kept["fields"] = [_rewritten(f, change) for f in kept["fields"]]
     return kept
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in schema.items() if k != "logicalType"}
+
+
+def _widened(schema: dict[str, Any]) -> dict[str, Any]:
+    if schema.get("logicalType") != "decimal":
+        return schema
+    fitting = len(str(2 ** (8 * schema["size"] - 1) - 1)) - 1 if schema.get("type") == "fixed" else 38
+    return {**schema, "precision": max(schema["precision"], min(38, fitting))}
+
+
+def _without_millis(field: dict[str, Any]) -> dict[str, Any]:
+    kind = field["type"]
+    branches = kind if isinstance(kind, list) else [kind]
+    plain = [_plain(b) if isinstance(b, dict) and _is_millis(b) else b for b in branches]
+    return {**field, "type": plain if isinstance(kind, list) else plain[0]}
+
+
+def is_millis(field: Mapping[str, Any]) -> bool:
+    """Whether the field of a record schema is a `timestamp-millis`, or null."""
+    kind = field["type"]
+    present = [b for b in (kind if isinstance(kind, list) else [kind]) if b != "null"]
+    return len(present) == 1 and isinstance(present[0], dict) and _is_millis(present[0])
+
+
+def _is_millis(schema: Mapping[str, Any]) -> bool:
+    return (schema.get("type"), schema.get("logicalType")) == ("long", "timestamp-millis")
 
 
 def _known(schema: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ schema fits its bytes to the last one.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column
@@ -18,10 +19,10 @@ from pyspark.sql.avro.functions import from_avro
 
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.avro_tree import row_of
-from tidemark.transform.decode.expressions import bind
+from tidemark.transform.decode.expressions import bind, get
 from tidemark.transform.decode.json_strict import rejected
-from tidemark.transform.fields import Field
-from tidemark.transform.schema_avsc import fields_from_avro
+from tidemark.transform.fields import Field, Shape
+from tidemark.transform.schema_avsc import fields_from_avro, is_millis, readable
 
 SENTINEL = bytes.fromhex("f7d15a2e9b03c4681c7fe0a95d42b386")
 """No proper prefix of it is also its suffix, so bytes left over before it cannot pass for it."""
@@ -42,20 +43,50 @@ def decode_avro(
     unknown_fields: str,
 ) -> Column:
     """STRUCT<row, faults, unknown, extra> of one record's bytes, written with `writer`."""
-    seen = fields_from_avro(reader if reader is not None else writer)
+    final = reader if reader is not None else writer
+    times = {f.name for f in fields if isinstance(f.shape.data_type, T.TimestampType)}
+    millis = {f["name"] for f in final["fields"] if f["name"] in times and is_millis(f)}
+    seen = tuple(
+        replace(f, shape=replace(f.shape, epoch="ms")) if f.name in millis else f
+        for f in fields_from_avro(readable(final, millis))
+    )
     options = {"mode": "PERMISSIVE"}
     if reader is not None:
-        options["avroSchema"] = _wrapped(reader)
+        options["avroSchema"] = _wrapped(readable(reader, millis))
     data = F.concat(body, F.lit(SENTINEL))
-    read = from_avro(data, _wrapped(writer), options)
+    read = from_avro(data, _wrapped(readable(writer, millis)), options)
     malformed = rejected(Code.MALFORMED_AVRO, fields, expected="bytes of the writer's schema")
-    return bind(
-        read,
-        lambda w: F.when(
-            F.coalesce(w.getField("end") == F.lit(SENTINEL), F.lit(False)),
-            row_of(w.getField("r"), seen, fields, unknown_fields=unknown_fields),
-        ).otherwise(malformed),
-    )
+    invalid = rejected(Code.INVALID_UTF8, fields, expected="UTF-8 in keys of maps and in kept fields")
+
+    def of_wrapper(w: Column) -> Column:
+        whole = F.coalesce(w.getField("end") == F.lit(SENTINEL), F.lit(False))
+        row = row_of(w.getField("r"), seen, fields, unknown_fields=unknown_fields)
+        replaced = _replaced(w.getField("r"), body, seen, fields, keep=unknown_fields == "keep")
+        if replaced is not None:
+            row = F.when(replaced, invalid).otherwise(row)
+        return F.when(whole, row).otherwise(malformed)
+
+    return bind(read, of_wrapper)
+
+
+def _replaced(
+    record: Column, body: Column, seen: tuple[Field, ...], fields: tuple[Field, ...], *, keep: bool
+) -> Column | None:
+    """Whether bytes that are not UTF-8 turned into U+FFFD on the way, where no other check sees them: the
+    reader decodes keys of maps, and kept fields become text. None where there are none. A record that was
+    sent with a U+FFFD of its own is not suspected.
+    """
+    known = {f.name for f in fields}
+    looked_at = [f for f in seen if (_has_map(f.shape) if f.name in known else keep)]
+    if not looked_at:
+        return None
+    text = F.to_json(F.struct(*[get(record, f.name).alias(f"f{i}") for i, f in enumerate(looked_at)]))
+    return text.contains("\ufffd") & ~F.contains(body, F.lit("\ufffd".encode()))
+
+
+def _has_map(shape: Shape) -> bool:
+    inner = [f.shape for f in shape.fields] + ([shape.element] if shape.element is not None else [])
+    return isinstance(shape.data_type, T.MapType) or any(_has_map(s) for s in inner)
 
 
 def decode_framed(

@@ -10,7 +10,17 @@ from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.expressions import bind, fault, get, no_faults, null
 from tidemark.transform.decode.json_strict import no_tokens, record
 from tidemark.transform.decode.json_tree import parsed
-from tidemark.transform.decode.scalar import checked, datetime_text, epoch, failed, good, in_range, number
+from tidemark.transform.decode.scalar import (
+    FIRST_MICROS,
+    LAST_MICROS,
+    checked,
+    datetime_text,
+    epoch,
+    failed,
+    good,
+    in_range,
+    number,
+)
 from tidemark.transform.fields import DATETIMES, FLOATS, INTEGERS, Field, Shape
 
 
@@ -150,8 +160,12 @@ def _outcome(value: Column, seen: Shape, shape: Shape) -> Column:
     kind, found = shape.data_type, seen.data_type
     if not (shape.is_scalar and seen.is_scalar):
         return failed(Code.TYPE_MISMATCH, kind)
+    if seen.epoch is not None:
+        return _from_millis(value, kind)
     if isinstance(found, T.StringType):
         return _from_string(value, shape)
+    if isinstance(found, T.DecimalType) and isinstance(kind, T.DecimalType) and kind.scale >= found.scale:
+        return checked(value.try_cast(kind), Code.DECIMAL_PRECISION, kind)
     if isinstance(kind, T.StringType) and not isinstance(found, (T.BinaryType, *DATETIMES)):
         return good(value.cast("string"), kind)
     if isinstance(found, (*INTEGERS, T.DecimalType)) and isinstance(
@@ -170,6 +184,11 @@ def _outcome(value: Column, seen: Shape, shape: Shape) -> Column:
             failed(Code.TIMESTAMP_OUT_OF_RANGE, kind)
         )
     return good(value, kind) if found == kind else failed(Code.TYPE_MISMATCH, kind)
+
+
+def _from_millis(value: Column, kind: T.DataType) -> Column:
+    inside = value.between(FIRST_MICROS // 1000, LAST_MICROS // 1000)
+    return checked(F.timestamp_micros(F.when(inside, value * 1000)), Code.TIMESTAMP_OUT_OF_RANGE, kind)
 
 
 def _from_string(value: Column, shape: Shape) -> Column:
