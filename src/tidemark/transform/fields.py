@@ -10,7 +10,6 @@ from pyspark.sql import types as T
 INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 FLOATS = (T.FloatType, T.DoubleType)
 DATETIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
-SCALARS = (*INTEGERS, *FLOATS, *DATETIMES, T.StringType, T.BooleanType, T.BinaryType, T.DecimalType)
 
 
 @dataclass(frozen=True)

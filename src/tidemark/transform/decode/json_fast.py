@@ -16,8 +16,8 @@ from tidemark.transform.decode.expressions import get
 from tidemark.transform.decode.json_tree import JSON_OPTIONS
 from tidemark.transform.decode.scalar import BASE64, EPOCH_MICROS, FIRST_MICROS, LAST_MICROS
 from tidemark.transform.fields import FLOATS, Field, Shape
+from tidemark.transform.schema import CORRUPT
 
-CORRUPT = "~corrupt~"
 _DAY = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _SECOND = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
 _USUAL: dict[type[T.DataType], str] = {

@@ -24,9 +24,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.transform.decode.expressions import folded, get
-from tidemark.transform.decode.json_fast import CORRUPT, Read, value
+from tidemark.transform.decode.json_fast import Read, value
 from tidemark.transform.decode.json_strict import SENTINEL, ends_with_its_value
 from tidemark.transform.fields import DATETIMES, FLOATS, Field, Shape
+from tidemark.transform.schema import CORRUPT
 
 _REWRITTEN = r"^-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?\z"
 """How Spark writes a number with a fraction or exponent into a STRING; its own text may differ."""
