@@ -24,7 +24,10 @@ def test_each_letter_stands_once_with_its_record_when_it_was_published_twice(
 ) -> None:
     flow = stream(partitions=2)
     key, headers = b"\x00\x00\x00\x00\x01\x02", (("h", b"1"), ("h", b"2"), ("n", None))
-    flow.produce(good(1), SampleRecord(b"{\x81}", key=key, headers=headers, partition=1))
+    flow.produce(
+        SampleRecord(good(1), partition=0),
+        SampleRecord(b"{\x81}", key=key, headers=headers, partition=1),
+    )
     flow.land()
     topic = flow.settings().stream("events").dlq_topic
     first = flow.dead_letters()

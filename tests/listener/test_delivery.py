@@ -183,7 +183,7 @@ def test_only_failed_records_come_again_when_a_batch_succeeds_in_part(scene: Sce
 
 def test_other_partitions_go_on_when_one_backs_off(scene: Scenes) -> None:
     one = scene(partitions=2)
-    one.fill([1, 30])
+    one.fill([1, 0])
     failed_at: list[int] = []
 
     def handler(batch: Batch) -> BatchResult | None:
@@ -193,7 +193,9 @@ def test_other_partitions_go_on_when_one_backs_off(scene: Scenes) -> None:
             raise PartialSuccess({i: ValueError("no") for i in bad})
         return None
 
-    one.listen(handler, batch_size=1, retry={"base": 1, "cap": 1}, backoff=lambda n: 3.0)
+    one.listen(handler, batch_size=1, retry={"base": 1, "cap": 1}, backoff=lambda n: 5.0)
+    one.wait(lambda: failed_at)
+    one.fill([0, 30])
     one.wait_committed({0: 1, 1: 30})
     between = one.executions[failed_at[0] : failed_at[1] - 1]
     assert between, "the other partition waited too"
