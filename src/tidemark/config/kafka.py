@@ -129,8 +129,8 @@ class ConsumerSettings(Section):
     fetch_max_wait_ms: int = Field(
         500,
         ge=0,
-        description="Time the broker may wait for more data before it answers a fetch.",
-        json_schema_extra={"used_by": "Spark"},
+        description="Time the broker may wait for more data before it answers a fetch. Spark does not wait:"
+        " it reads offsets that are there.",
     )
     isolation_level: Literal["read_committed", "read_uncommitted"] = Field(
         "read_committed",

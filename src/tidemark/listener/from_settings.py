@@ -37,7 +37,12 @@ def connection_of(settings: Settings) -> dict[str, Any]:
 
 
 def consumer_of(settings: Settings) -> dict[str, Any]:
-    return {**connection_of(settings), "isolation.level": settings.kafka.consumer.isolation_level}
+    consumer = settings.kafka.consumer
+    return {
+        **connection_of(settings),
+        "isolation.level": consumer.isolation_level,
+        "fetch.wait.max.ms": consumer.fetch_max_wait_ms,
+    }
 
 
 def handler_of(name: str) -> Handler:

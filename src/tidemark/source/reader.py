@@ -17,6 +17,10 @@ from tidemark.source.topics import Topic
 
 EARLIEST = -2
 _LOG_APPEND_TIME = 1
+_FETCH_WAIT_MS = "10"
+"""A task asks only for offsets that are there. But its client fetches ahead, and at the end of the topic the
+broker holds that fetch, and behind it the task's next request, for so long: with Kafka's 500 ms each
+partition of each batch at the end of a topic cost half a second."""
 
 
 def read_stream(
@@ -66,7 +70,7 @@ def _read_options(kafka: KafkaSettings) -> dict[str, str]:
         "failOnDataLoss": "true",
         "includeHeaders": "true",
         "kafka.isolation.level": kafka.consumer.isolation_level,
-        "kafka.fetch.max.wait.ms": str(kafka.consumer.fetch_max_wait_ms),
+        "kafka.fetch.max.wait.ms": _FETCH_WAIT_MS,
         "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
         "kafka.receive.buffer.bytes": str(1024 * 1024),
         "kafka.max.poll.records": "10000",
