@@ -125,11 +125,11 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """One letter: its bytes as text or hex, the failure in words, and how to replay it."""
-    from tidemark.pipeline.letter_files import as_line
+    from tidemark.pipeline.letter_files import as_line, collectable
 
     _, spark, _, table = open_letters(config, target, stream)
     choice = choice_of(None, list(LetterStatus), None, None, [letter], None, 1)
-    row = choice.of(letters_in(spark, table)).first()
+    row = collectable(choice.of(letters_in(spark, table))).first()
     if row is None:
         raise UsageError(f"there is no letter {letter} in {table.facts}", "tidemark dead-letters list")
     if as_json:

@@ -18,6 +18,7 @@ from tidemark.contract.dead_letters import LETTER_ID, LetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.observe.metrics import Metrics
 from tidemark.pipeline.dead_letters import keep_letters, letter_target
+from tidemark.pipeline.letter_files import collectable
 from tidemark.pipeline.replay import Replayed, replay
 from tidemark.pipeline.replay_choice import Choice, Edit
 from tidemark.pipeline.start import Target
@@ -78,7 +79,8 @@ class LetterDesk:
     def one(self, stream: str, letter: str) -> Mapping[str, Any]:
         """The letter with its payload and headers."""
         letters = self._letters(stream)
-        row = letters.where(F.col(LETTER_ID) == letter).first() if letters is not None else None
+        found = collectable(letters.where(F.col(LETTER_ID) == letter)) if letters is not None else None
+        row = found.first() if found is not None else None
         if row is None:
             raise UsageError(f"stream {stream} has no dead letter {letter}")
         return row.asDict()

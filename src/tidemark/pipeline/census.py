@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, Row
@@ -18,12 +18,15 @@ from tidemark.sink.dead_letter import REJECTED_COLUMNS
 LARGEST_CARRIED_BYTES = 4096
 _CARRIED_BYTES_IN_ALL = 64 * 1024 * 1024
 _WAIT_S = 30.0
+_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
 class Census:
     """Counts of one batch. `letters` are the rejected records, or None where they have to be read again:
-    more than were carried along, or one too large to be. `newest` is the highest record timestamp, UTC.
+    more than were carried along, or one too large to be. Their timestamps are microseconds, as Python has no
+    year after 9999 and a producer may send microseconds as milliseconds. `newest` is the highest record
+    timestamp, UTC, at most the end of that year.
     """
 
     read: int
@@ -56,7 +59,7 @@ def observe(batch: DataFrame, observation: Observation, *, carried: int) -> Data
     too_large = _size() > LARGEST_CARRIED_BYTES
     letter = F.struct(
         *[
-            F.when(~too_large, F.col(c)).alias(c) if c in _SIZED else F.col(c).alias(c)
+            F.when(~too_large, F.col(c)).alias(c) if c in _SIZED else _carried(c).alias(c)
             for c in REJECTED_COLUMNS
         ],
         too_large.alias("left_out"),
@@ -69,7 +72,7 @@ def observe(batch: DataFrame, observation: Observation, *, carried: int) -> Data
         count(route == Route.SKIPPED.value).alias("skipped"),
         count(~novel & (route != Route.SKIPPED.value)).alias("duplicate"),
         F.coalesce(F.sum(F.col(records.UNKNOWN_FIELDS)), F.lit(0)).alias("unknown_fields"),
-        F.max(F.col(records.TIMESTAMP)).alias("newest"),
+        F.max(F.unix_micros(records.TIMESTAMP)).alias("newest"),
         F.min_by(F.when(rejected, letter), order, carried).alias("letters"),
     )
 
@@ -108,8 +111,19 @@ def _census(found: Mapping[str, Any], letters: list[Row] | None) -> Census:
         duplicate=found["duplicate"],
         unknown_fields=found["unknown_fields"],
         letters=letters,
-        newest=found["newest"],
+        newest=_moment(found["newest"]),
     )
+
+
+def _moment(micros: int | None) -> datetime | None:
+    if micros is None:
+        return None
+    since = timedelta(microseconds=micros)
+    return _EPOCH + since if since < datetime.max - _EPOCH else datetime.max
+
+
+def _carried(name: str) -> Column:
+    return F.unix_micros(name) if name == records.TIMESTAMP else F.col(name)
 
 
 _SIZED = (records.KEY, records.PAYLOAD, records.HEADERS)

@@ -17,6 +17,7 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
 from tidemark.contract.errors import UsageError
 from tidemark.sink.dead_letter_table import LetterTable, schema_of
+from tidemark.transform.decode.scalar import LAST_MICROS
 
 _BINARY = {records.KEY: "key_b64", records.PAYLOAD: "value_b64"}
 _IMPORTED_AT_ONCE = 1000
@@ -26,10 +27,18 @@ _BYTES_AT_ONCE = 16 * 2**20
 def export(letters: DataFrame, out: TextIO) -> int:
     """Write `LetterTable.letters`, one JSON object a line; returns how many. In memory: one partition."""
     written = 0
-    for row in letters.orderBy(LETTER_ID).toLocalIterator():
+    for row in collectable(letters).orderBy(LETTER_ID).toLocalIterator():
         out.write(json.dumps(as_line(row), ensure_ascii=False) + "\n")
         written += 1
     return written
+
+
+def collectable(letters: DataFrame) -> DataFrame:
+    """The letters with record timestamps that Python has: one after the year 9999, of a producer that sent
+    microseconds as milliseconds, becomes that year's end. The header on the DLQ topic keeps it.
+    """
+    moment, last = F.col(records.TIMESTAMP), F.timestamp_micros(F.lit(LAST_MICROS))
+    return letters.withColumn(records.TIMESTAMP, F.when(moment > last, last).otherwise(moment))
 
 
 def as_line(letter: Row) -> dict[str, Any]:

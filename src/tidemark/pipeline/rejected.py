@@ -21,7 +21,9 @@ log = structlog.get_logger(__name__)
 
 _SURELY_FITS = 8 * LARGEST_CARRIED_BYTES
 """A topic that takes this much takes every record that is carried along, in an envelope too."""
-REJECTED_SCHEMA = f"{records.ENVELOPE_DDL}, {records.FAILURE} {records.FAILURE_DDL}"
+_ENVELOPE = records.ENVELOPE_DDL.replace(f"{records.TIMESTAMP} TIMESTAMP", f"{records.TIMESTAMP} BIGINT")
+CARRIED_SCHEMA = f"{_ENVELOPE}, {records.FAILURE} {records.FAILURE_DDL}"
+"""Rejected records in the driver: their timestamps are microseconds (`census.Census`)."""
 
 
 def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic) -> Mapping[str, int]:
@@ -32,7 +34,9 @@ def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic
     """
     if census.letters is not None:
         rows = [tuple(row[c] for c in REJECTED_COLUMNS) for row in census.letters]
-        carried = routed.sparkSession.createDataFrame(rows, REJECTED_SCHEMA)
+        carried = routed.sparkSession.createDataFrame(rows, CARRIED_SCHEMA).withColumn(
+            records.TIMESTAMP, F.timestamp_micros(records.TIMESTAMP)
+        )
         if letters.max_bytes < _SURELY_FITS:
             keep_oversized(carried, letters)
         letters.publish(carried)

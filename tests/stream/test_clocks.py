@@ -1,0 +1,72 @@
+"""Records whose producer's clock is wrong, and a table that forgets what was written to it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.stream_under_test import BAD, StreamUnderTest, good
+
+from tidemark.contract.errors import LedgerError
+from tidemark.dev.broker import EmbeddedBroker
+from tidemark.dev.producers import SampleRecord, create_topic
+from tidemark.pipeline.dead_letters import keep_letters, letter_target
+from tidemark.pipeline.letter_files import export
+from tidemark.sink.dead_letter_table import LetterTable
+
+HOUR_MS = 3_600_000
+NEVER = str(2**63 - 1)
+
+
+def test_records_from_the_future_land_and_their_dead_letters_are_stamped_when_they_are_sent(
+    spark: SparkSession, broker: EmbeddedBroker, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    events = StreamUnderTest(spark, broker, topic(message_timestamp_after_max_ms=NEVER), tmp_path)
+    # The DLQ topic refuses what is stamped more than an hour ahead.
+    create_topic(broker.bootstrap, f"{events.topic}-dlq", 1, message_timestamp_after_max_ms=str(HOUR_MS))
+    now = int(time.time() * 1000)
+    ahead, micros = now + 2 * HOUR_MS, now * 1000
+    events.produce(
+        SampleRecord(good(1), timestamp_ms=ahead),
+        SampleRecord(BAD, timestamp_ms=ahead),
+        SampleRecord(good(2), timestamp_ms=micros),
+        SampleRecord(BAD, timestamp_ms=micros),
+    )
+    events.land()
+    assert events.ids() == [1, 2]
+    stamps = [r[0] for r in events.rows.orderBy("id").selectExpr("unix_millis(message_timestamp)").collect()]
+    assert stamps == [ahead, micros]
+    assert [(x["offset"], x["timestamp"]) for x in events.dead_letters()] == [
+        ("1", str(ahead)),
+        ("3", str(micros)),
+    ]
+    (report,) = events.reports
+    assert report.newest == datetime.max
+
+    target = letter_target(spark, events.settings(), "events", run="r")
+    keep_letters(spark, events.settings(), target)
+    out = StringIO()
+    assert export(LetterTable(events.table).letters(spark), out) == 2
+    told = [json.loads(line)["message_timestamp"] for line in out.getvalue().splitlines()]
+    assert sorted(told)[1] == "9999-12-31T23:59:59.999999"
+
+
+def test_a_table_that_forgets_its_transactions_is_refused(stream: Callable[..., StreamUnderTest]) -> None:
+    events = stream()
+    events.produce(good(1))
+    events.land()
+    events.spark.sql(
+        f"ALTER TABLE {events.table.sql} SET TBLPROPERTIES"
+        " ('delta.setTransactionRetentionDuration' = 'interval 1 seconds')"
+    )
+    events.produce(good(2))
+    with pytest.raises(LedgerError, match="setTransactionRetentionDuration") as refused:
+        events.land()
+    assert "UNSET TBLPROPERTIES" in str(refused.value.hint)
+    assert events.ids() == [1]
