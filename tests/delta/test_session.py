@@ -24,6 +24,10 @@ def test_session_jvm_and_python_live_in_utc(spark: SparkSession) -> None:
     assert moment == datetime(2024, 7, 15, 12)
 
 
+def test_a_value_is_stored_by_the_rules_of_ansi(spark: SparkSession) -> None:
+    assert str(spark.conf.get("spark.sql.storeAssignmentPolicy")).upper() == "ANSI"
+
+
 def test_a_delta_table_can_be_written_merged_and_restored(
     spark: SparkSession, tmp: Callable[[str], str]
 ) -> None:

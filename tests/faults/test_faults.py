@@ -59,6 +59,10 @@ def merge(events: StreamUnderTest) -> None:
     target.whenMatchedUpdate(set={"name": "s.name"}).execute()
 
 
+def add_column(events: StreamUnderTest) -> None:
+    events.spark.sql(f"ALTER TABLE {events.table.sql} ADD COLUMNS (more STRING)")
+
+
 def truncate(file: Path) -> None:
     file.write_text("")
     # The checksum that Hadoop's local file system keeps beside it would tell first.
@@ -86,6 +90,7 @@ FAULTS = [
     Fault("another one's VACUUM", during=lambda e: table(e).vacuum()),
     Fault("another one's DELETE", during=lambda e: table(e).delete("id = 0"), deleted=frozenset([0])),
     Fault("another one's MERGE", during=merge),
+    Fault("another one's ALTER TABLE", during=add_column),
     Fault("the clock goes back a year", clock=timedelta(days=-365)),
     Fault("the clock goes on a year", clock=timedelta(days=365)),
 ]

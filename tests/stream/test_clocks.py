@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
+from tidemark.contract import records
 from tidemark.contract.errors import LedgerError
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic
@@ -55,6 +56,42 @@ def test_records_from_the_future_land_and_their_dead_letters_are_stamped_when_th
     assert export(LetterTable(events.table).letters(spark), out) == 2
     told = [json.loads(line)["message_timestamp"] for line in out.getvalue().splitlines()]
     assert sorted(told)[1] == "9999-12-31T23:59:59.999999"
+
+
+@pytest.mark.parametrize(
+    ("configs", "sent_at", "kind"),
+    [({}, -1, "create_time"), ({"message_timestamp_type": "LogAppendTime"}, 1, "log_append_time")],
+)
+def test_a_time_that_no_producer_gave_is_never_taken_for_the_events(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    configs: dict[str, str],
+    sent_at: int,
+    kind: str,
+) -> None:
+    events = StreamUnderTest(spark, broker, topic(**configs), tmp_path)
+    events.options = {
+        "schema": {"ddl": "id INT, cob STRING"},
+        # Of a record whose time is known, this date would be too far ahead.
+        "cob": {},
+        "landing": {"destination": {"bucket": str(tmp_path), "path": "raw"}},
+    }
+    events.produce(SampleRecord(b'{"id": 1, "cob": "2999-01-01"}', timestamp_ms=sent_at))
+    assert [o.error for o in events.ingest().run()] == [None, None]
+    assert events.ids() == [1]
+    assert events.dead_letters() == []
+    raw = spark.read.format("delta").load(str(tmp_path / "raw")).first()
+    decoded = events.rows.first()
+    assert raw is not None
+    assert decoded is not None
+    assert raw[records.TIMESTAMP_TYPE] == kind
+    assert raw[records.TIMESTAMP] == decoded[records.TIMESTAMP]
+    if sent_at < 0:
+        assert raw[records.TIMESTAMP] is None
+    else:
+        assert raw[records.TIMESTAMP].year > 2000, "the broker's time"
 
 
 def test_a_table_that_forgets_its_transactions_is_refused(stream: Callable[..., StreamUnderTest]) -> None:

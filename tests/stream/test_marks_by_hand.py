@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,6 +183,23 @@ def test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) 
     assert [folder.name for folder in checkpoints.iterdir()] == [newest.checkpoint]
     with pytest.raises(UsageError, match="below 168 h"):
         Upkept(today=date(2026, 3, 1), retention_hours=1)
+
+
+def test_files_do_not_grow_without_limit_when_many_small_batches_are_kept_in_shape(stream: Make) -> None:
+    flow = stream()
+    one_a_batch = {"processing": {"max-batch-size": 1, "batch-size": 1}}
+    for start in (0, 20):
+        flow.produce(*[good(n) for n in range(start, start + 20)])
+        flow.land(**one_a_batch)
+        assert len(flow.reports) == 20
+        assert len(flow.rows.inputFiles()) >= 20
+        target = letter_target(flow.spark, flow.settings(), NAME, run=RUN)
+        list(maintain(flow.spark, target, Upkept(today=date(2026, 3, 1))))
+        assert len(flow.rows.inputFiles()) == 1
+    assert flow.ids() == list(range(40))
+    log = Path(str(flow.table.path)) / "_delta_log"
+    newest = max(int(f.name.split(".")[0]) for f in log.glob("*.checkpoint*.parquet"))
+    assert flow.state().version - newest <= 20, "a reader of the log starts at a checkpoint that is near"
 
 
 def test_closed_dates_are_compacted_first_and_open_ones_when_it_is_asked_for(stream: Make) -> None:

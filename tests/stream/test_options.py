@@ -25,7 +25,9 @@ def test_every_record_lands_raw_beside_the_decoded_ones_when_the_stream_has_both
     events = stream()
     raw = str(events.folder / "raw")
     headers = [("h", b"1"), ("h", b"2"), ("n", None)]
-    events.produce(SampleRecord(good(1), key=b"k", headers=headers), BAD, None, b"\x00\xff")
+    events.produce(
+        SampleRecord(good(1), key=b"k", headers=headers), BAD, SampleRecord(None, key=b"k2"), b"\x00\xff"
+    )
     events.options["landing"] = {"destination": {"bucket": str(events.folder), "path": "raw"}}
     events.options["tombstones"] = "reject"
     for _ in range(2):
@@ -43,7 +45,7 @@ def test_every_record_lands_raw_beside_the_decoded_ones_when_the_stream_has_both
     assert events.ids() == [1]
     letters = events.dead_letters()
     assert [x["value"] for x in letters] == [BAD, None, b"\x00\xff"]
-    assert letters[1]["category"] == "EMPTY_PAYLOAD"
+    assert (letters[1]["key"], letters[1]["category"]) == (b"k2", "EMPTY_PAYLOAD")
 
 
 def test_a_dead_letter_keeps_key_partition_and_headers_in_order_when_it_is_published(stream: Make) -> None:
@@ -92,6 +94,16 @@ def test_a_new_column_is_added_only_when_schema_evolution_allows_it(stream: Make
     error = events.run(**narrower).error
     assert isinstance(error, SchemaConflict)
     assert "id: int in the table, bigint in the stream" in error.message
+
+
+def test_a_column_has_its_declared_type_when_the_first_batch_holds_only_nulls(stream: Make) -> None:
+    events = stream()
+    events.produce(b'{"id": 1, "name": null}')
+    events.land()
+    assert dict(events.rows.dtypes)["name"] == "string"
+    events.produce(b'{"id": 2, "name": "x"}')
+    events.land()
+    assert sorted((r["id"], r["name"]) for r in events.rows.collect()) == [(1, None), (2, "x")]
 
 
 def test_records_land_in_partitions_by_close_of_business_date_when_the_stream_asks_for_it(

@@ -46,6 +46,21 @@ def test_no_dead_letter_is_lost_when_the_writer_dies_after_the_append(
     assert {x["offset"] for x in events.dead_letters()} == {"6", "7"}
 
 
+def test_a_batch_has_the_bounds_it_had_when_its_commit_is_gone_from_the_checkpoint(stream: Make) -> None:
+    events = stream()
+    events.produce(good(0), good(1))
+    events.land()
+    events.produce(good(2), good(3), BAD)
+    events.land()
+    (checkpoint,) = (events.folder / "checkpoints/events").iterdir()
+    (checkpoint / "commits/1").unlink()
+    (checkpoint / "commits/.1.crc").unlink(missing_ok=True)
+    events.produce(good(10), good(11))
+    events.land()
+    assert [(r.read, r.accepted) for r in events.reports] == [(3, 0), (2, 2)]
+    assert events.ids() == [0, 1, 2, 3, 10, 11]
+
+
 def test_what_was_rejected_and_is_right_now_lands_when_rules_change_between_a_crash_and_the_restart(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

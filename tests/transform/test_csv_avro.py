@@ -10,9 +10,10 @@ from typing import Any
 import fastavro
 import pytest
 from pyspark.sql import SparkSession
-from tests.transform.samples import code, decoded, outcomes, plain, plan_of, write_schema
+from tests.transform.samples import code, decoded, envelopes, outcomes, plain, plan_of, write_schema
 
 from tidemark.contract.errors import ConfigError
+from tidemark.transform import transform
 
 ABC = "id INT, name STRING, qty INT"
 
@@ -69,6 +70,15 @@ def test_quoting_is_rfc_4180_when_a_line_is_read(spark: SparkSession, tmp_path: 
         "\r\n": "EMPTY_PAYLOAD",
     }
     assert lines(spark, tmp_path, list(expected)) == list(expected.values())
+
+
+def test_columns_are_counted_when_a_query_selects_one_of_them(spark: SparkSession, tmp_path: Path) -> None:
+    plan = plan_of(spark, tmp_path, ABC, supported_formats=["CSV"])
+    classified = transform(envelopes(spark, [b"1,x,3", b"1,x,3,more", b"1,x"]), plan)
+    count = "COLUMN_COUNT"
+    assert sorted(r[0] or "" for r in classified.select("failure.code").collect()) == ["", count, count]
+    first = plan.fields[0].column
+    assert [r[0] for r in classified.where("row IS NOT NULL").select(f"row.{first}").collect()] == [1]
 
 
 @pytest.mark.parametrize("mark", [";", "|", "\t", "^", "]", "\\", ".", "-", " ", "~", "§"])
