@@ -138,6 +138,8 @@ def test_the_last_version_wins_when_a_batch_has_many_of_one_entity(table: Table)
     assert table.content() == [(1, "d"), (4, "z")]
     assert table.upsert(v(1, "d", 6), v(3, None, 7), v(4, "z", 8)).rows == 0
     assert table.content() == [(1, "d"), (4, "z")]
+    table.upsert(v(4, "b", 9), v(4, "c", 10))
+    assert table.content() == [(1, "d"), (4, "c")]
 
 
 def test_an_older_version_changes_nothing_when_it_arrives_later(table: Table) -> None:
