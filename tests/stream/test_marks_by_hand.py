@@ -188,15 +188,15 @@ def test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) 
 def test_files_do_not_grow_without_limit_when_many_small_batches_are_kept_in_shape(stream: Make) -> None:
     flow = stream()
     one_a_batch = {"processing": {"max-batch-size": 1, "batch-size": 1}}
-    for start in (0, 20):
-        flow.produce(*[good(n) for n in range(start, start + 20)])
+    for start in (0, 12):
+        flow.produce(*[good(n) for n in range(start, start + 12)])
         flow.land(**one_a_batch)
-        assert len(flow.reports) == 20
-        assert len(flow.rows.inputFiles()) >= 20
+        assert len(flow.reports) == 12
+        assert len(flow.rows.inputFiles()) >= 12
         target = letter_target(flow.spark, flow.settings(), NAME, run=RUN)
         list(maintain(flow.spark, target, Upkept(today=date(2026, 3, 1))))
         assert len(flow.rows.inputFiles()) == 1
-    assert flow.ids() == list(range(40))
+    assert flow.ids() == list(range(24))
     log = Path(str(flow.table.path)) / "_delta_log"
     newest = max(int(f.name.split(".")[0]) for f in log.glob("*.checkpoint*.parquet"))
     assert flow.state().version - newest <= 20, "a reader of the log starts at a checkpoint that is near"
