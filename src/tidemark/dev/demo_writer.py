@@ -22,6 +22,9 @@ from tidemark.platform.jars import tidemark_home
 
 _LOOK_EVERY_S = 0.2
 _LONGEST_RUN_S = 900.0
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+"""A run of half a minute spends more on the second compiler than it gets back. The first one alone has room
+for 48 MB of code, and a JVM whose code cache is full can end within minutes."""
 
 
 class WriterFailed(TidemarkError):
@@ -120,8 +123,7 @@ def run_writer(
 def writer_environment(faults: str) -> dict[str, str]:
     """Our own process' variables, but for what would lead the writer away from the demo's configuration."""
     kept = {name: value for name, value in os.environ.items() if name != "TIDEMARK_TARGET"}
-    # A run of half a minute spends more on the second compiler than it gets back.
-    java = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:TieredStopAtLevel=1".strip()
+    java = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {_QUICK_START}".strip()
     return {
         **kept,
         "TIDEMARK_FAULTS": faults,
