@@ -36,7 +36,7 @@ POINTS = (
 _MOST_PARTITIONS = 12
 _BACK = 20
 """How many own commits a RESTORE goes back at most."""
-_TRIES = 5
+_TRIES = 30
 
 
 @dataclass(frozen=True)
