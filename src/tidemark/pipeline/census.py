@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.contract import records
 from tidemark.contract.routes import Route
 from tidemark.sink.dead_letter import REJECTED_COLUMNS
+from tidemark.transform.decode.scalar import LAST_MICROS
 
 LARGEST_CARRIED_BYTES = 4096
 _CARRIED_BYTES_IN_ALL = 64 * 1024 * 1024
@@ -118,8 +119,7 @@ def _census(found: Mapping[str, Any], letters: list[Row] | None) -> Census:
 def _moment(micros: int | None) -> datetime | None:
     if micros is None:
         return None
-    since = timedelta(microseconds=micros)
-    return _EPOCH + since if since < datetime.max - _EPOCH else datetime.max
+    return _EPOCH + timedelta(microseconds=min(micros, LAST_MICROS))
 
 
 def _carried(name: str) -> Column:
