@@ -23,7 +23,7 @@ import psutil
 from meter import Taken, metered
 from rich.console import Console
 from rich.table import Table
-from rivals import RIVALS, Load
+from rivals import RIVALS, Batches, Load
 
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic, produce
@@ -77,7 +77,7 @@ def main() -> None:
                     except ImportError as missing:
                         console.print(f"{name}: not run, {missing}")
                         continue
-                    told = _told(taken, place, size, asked.records, batches)
+                    told = _told(taken, place, size, asked, batches)
                     which = "warm-up" if number == 0 else f"round {number}"
                     console.print(
                         f"{which}: {name}: {told['rows_per_s']:,.0f} rows/s, {told['seconds']:.1f} s"
@@ -102,12 +102,17 @@ def main() -> None:
         (asked.out / "ingest.svg").write_text(_bars(found), encoding="utf-8")
 
 
-def _told(taken: Taken, place: Path, size: int, count: int, batches: Any) -> dict[str, Any]:
+def _told(
+    taken: Taken, place: Path, size: int, asked: argparse.Namespace, batches: Batches
+) -> dict[str, Any]:
+    """What one run came to. Warm: the batches after the first one, without start and end of the stream."""
+    count, warm = asked.records, batches.seconds[1:]
     files = [f for f in (place / "table").rglob("*.parquet") if "_delta_log" not in f.parts]
-    commits = sorted(batches.commits) if batches is not None else []
+    commits = sorted(batches.commits)
     return {
         "seconds": taken.seconds,
         "rows_per_s": count / taken.seconds,
+        "warm_rows_per_s": (count - asked.batch) / sum(warm) if warm else None,
         "mb_per_s": size / taken.seconds / 1e6,
         "cpu_s_per_million": taken.cpu_seconds / count * 1e6,
         "peak_mb": taken.peak_bytes / 1e6,
@@ -130,6 +135,7 @@ def _picture(found: dict[str, dict[str, Any]], asked: argparse.Namespace) -> Tab
     columns = (
         "",
         "rows/s",
+        "warm rows/s",
         "to its reference",
         "to the loop",
         "MB/s",
@@ -146,8 +152,9 @@ def _picture(found: dict[str, dict[str, Any]], asked: argparse.Namespace) -> Tab
         picture.add_row(
             name,
             f"{m['rows_per_s']:,.0f}",
-            f"{m['rows_per_s'] / reference['rows_per_s']:.2f}" if reference else "",
-            f"{m['rows_per_s'] / loop['rows_per_s']:.2f}" if loop else "",
+            f"{m['warm_rows_per_s'] or 0:,.0f}",
+            _ratios(m, reference),
+            _ratios(m, loop),
             f"{m['mb_per_s']:.1f}",
             f"{m['cpu_s_per_million']:.1f}",
             f"{m['peak_mb']:,.0f}",
@@ -155,6 +162,14 @@ def _picture(found: dict[str, dict[str, Any]], asked: argparse.Namespace) -> Tab
             f"{commit:.2f} s" if commit is not None else "",
         )
     return picture
+
+
+def _ratios(one: dict[str, Any], other: dict[str, Any] | None) -> str:
+    """Warm, then of whole runs."""
+    if other is None:
+        return ""
+    keys = ("warm_rows_per_s", "rows_per_s")
+    return ", ".join(f"{one[key] / other[key]:.2f}" if one[key] and other[key] else "-" for key in keys)
 
 
 def _bars(found: dict[str, dict[str, Any]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,15 +34,24 @@ class Load:
 
 
 class Batches(SilentObserver):
-    """Seconds of every batch and of every commit."""
+    """Seconds from the end of each batch to the end of the next, and of every commit where they are told.
+
+    The first batch has the start of its stream in it.
+    """
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
         self.commits: list[float] = []
+        self._began = time.monotonic()
+
+    def batch_ended(self) -> None:
+        now = time.monotonic()
+        self.seconds.append(now - self._began)
+        self._began = now
 
     def batch_landed(self, report: BatchReport) -> None:
         if report.read:
-            self.seconds.append(report.seconds)
+            self.batch_ended()
             self.commits.append(report.commit_seconds)
 
 
@@ -72,7 +82,7 @@ def tidemark(spark: SparkSession, load: Load, folder: Path, *, landing: bool = F
     return batches
 
 
-def bare(spark: SparkSession, load: Load, folder: Path, *, raw: bool = False) -> None:
+def bare(spark: SparkSession, load: Load, folder: Path, *, raw: bool = False) -> Batches:
     """Spark's own: `from_json`, or the bytes as they are, and an append. Checks nothing."""
     records = (
         spark.readStream.format("kafka")
@@ -90,10 +100,14 @@ def bare(spark: SparkSession, load: Load, folder: Path, *, raw: bool = False) ->
         else records.select(parsed.alias("row"), "partition", "offset").select("row.*", "partition", "offset")
     )
     writer = rows.writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
-    writer.trigger(availableNow=True).start(str(folder / "table")).awaitTermination()
+    query = writer.trigger(availableNow=True).start(str(folder / "table"))
+    query.awaitTermination()
+    batches = Batches()
+    batches.seconds = [p.durationMs["triggerExecution"] / 1e3 for p in query.recentProgress if p.numInputRows]
+    return batches
 
 
-def delta_rs_loop(load: Load, folder: Path) -> None:
+def delta_rs_loop(load: Load, folder: Path) -> Batches:
     """One process without Spark: a Kafka client, orjson, pyarrow and delta-rs. Not idempotent.
 
     Raises ImportError where delta-rs or orjson is not installed.
@@ -125,6 +139,7 @@ def delta_rs_loop(load: Load, folder: Path) -> None:
     )
     left = load.records
     rows: list[Any] = []
+    batches = Batches()
     while left:
         for message in consumer.consume(10_000, 10):
             left -= 1
@@ -136,10 +151,12 @@ def delta_rs_loop(load: Load, folder: Path) -> None:
             kept = [row for row in rows if isinstance(row.get("quantity"), int | None)]
             write_deltalake(str(folder / "table"), pa.Table.from_pylist(kept, schema), mode="append")
             rows = []
+            batches.batch_ended()
     consumer.close()
+    return batches
 
 
-Rival = Callable[[SparkSession, Load, Path], Batches | None]
+Rival = Callable[[SparkSession, Load, Path], Batches]
 
 RIVALS: dict[str, Rival] = {
     "tidemark": tidemark,
