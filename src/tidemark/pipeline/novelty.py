@@ -28,6 +28,11 @@ class Bounds:
     def partitions(self) -> tuple[int, ...]:
         return tuple(p for p in self.end if self.end[p] > self.start.at(p))
 
+    @property
+    def offsets(self) -> int:
+        """Of all partitions: a batch holds at most so many records."""
+        return sum(self.end[p] - self.start.at(p) for p in self.partitions)
+
 
 @dataclass(frozen=True)
 class Novelty:

@@ -5,21 +5,31 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import structlog
+
 from tidemark.config.settings import Settings
 from tidemark.platform.session import get_session, local_session, on_databricks
+from tidemark.platform.spark_conf import is_cluster, spark_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = structlog.get_logger(__name__)
 
 
 def session_for(settings: Settings) -> SparkSession:
     """The Spark session for this configuration; S3 jars only where a table or checkpoint lies on S3."""
     if on_databricks() or os.environ.get("SPARK_REMOTE"):
         return get_session(settings.application_name)
-    places = [str(t) for name in settings.streams for t in settings.tables(name).values()]
+    tables = [t for name in settings.streams for t in settings.tables(name).values()]
+    places = [str(table) for table in tables]
+    master = spark_master()
+    if is_cluster(master) and (folders := sorted(str(t) for t in tables if t.is_local)):
+        log.warning("every worker must see these folders under the same path", folders=folders)
     uses_s3 = any(place.startswith("s3a://") for place in [*places, settings.checkpoint_root])
     return local_session(
         settings.application_name,
+        master=master,
         s3=s3_options(settings) if uses_s3 else None,
         # Read by our log4j2.properties, before Spark says its first word.
         extra_conf={

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidemark.platform.jars import jar_paths, tidemark_home
 from tidemark.platform.java import find_java
 from tidemark.platform.log_store import log_store_jar
-from tidemark.platform.spark_conf import local_conf
+from tidemark.platform.spark_conf import is_cluster, local_conf, spark_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,11 +34,14 @@ def get_session(app_name: str = "tidemark") -> SparkSession:
 
     On Databricks the one that is there; with `SPARK_REMOTE` set, one over Spark Connect; where
     databricks-connect is installed, as in an app, one on the compute that its variables name; otherwise
-    a local one with the pinned jars.
+    a driver in this process with the pinned jars, on this machine or on the cluster of
+    `TIDEMARK_SPARK_MASTER`.
     """
     in_cluster, remote = "DATABRICKS_RUNTIME_VERSION" in os.environ, os.environ.get("SPARK_REMOTE")
     if not in_cluster and not remote:
-        return _over_databricks_connect() if _has_databricks_connect() else local_session(app_name)
+        if _has_databricks_connect():
+            return _over_databricks_connect()
+        return local_session(app_name, master=spark_master())
     from pyspark.sql import SparkSession
 
     _load_delta_exceptions()
@@ -55,9 +58,9 @@ def local_session(
     """A session in this process on a Java that fits, with Delta and Kafka; the running one if there is.
 
     The process' own time zone becomes UTC too, so that a timestamp collected into Python is the one in
-    the table. `s3`: options `fs.s3a.*`, which also bring the S3 jars and our log store. `extra_conf`
-    overrides anything;
-    a second `spark.driver.extraJavaOptions` is appended to ours.
+    the table. `master` may be a cluster's: the driver is here then. `s3`: options `fs.s3a.*`, which also
+    bring the S3 jars and our log store. `extra_conf` overrides anything; a second
+    `spark.driver.extraJavaOptions` is appended to ours.
 
     Raises:
         JavaNotFound: no Java 17 or 21 here.
@@ -69,15 +72,16 @@ def local_session(
     running = SparkSession.builder.getOrCreate() if SparkSession.getActiveSession() is not None else None
     if running is None:
         os.environ["JAVA_HOME"] = str(find_java().home)
-        # Else Spark looks the host's name up and warns about what it finds.
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        if not is_cluster(master):
+            # Else Spark looks the host's name up and warns about what it finds.
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Executors' Python and the driver's must be the same, whatever `python3` is on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", _python())
     _utc()
     jars = jar_paths("spark", *(() if s3 is None else ("s3",)))
     if s3 is not None:
         jars.append(log_store_jar(jars, folder=tidemark_home() / "jars"))
-    conf = local_conf(jars, s3=s3)
+    conf = local_conf(jars, s3=s3, master=master)
     for name, value in (extra_conf or {}).items():
         joined = name == "spark.driver.extraJavaOptions"
         conf[name] = f"{conf[name]} {value}" if joined else value

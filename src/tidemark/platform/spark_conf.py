@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tidemark.platform.log_store import CONF as LOG_STORE
 
+MASTER_VARIABLE = "TIDEMARK_SPARK_MASTER"
+
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
@@ -20,14 +22,35 @@ AVRO_LIMITS = tuple(
 """JVM options of driver and executors. Without them four malformed bytes that claim a length of gigabytes
 make Avro's reader ask for that memory, and the process dies of one record instead of rejecting it."""
 
+_OF_ONE_MACHINE = (
+    *("spark.driver.host", "spark.driver.bindAddress", "spark.ui.enabled", "spark.default.parallelism"),
+    *("spark.sql.shuffle.partitions", "spark.sql.sources.parallelPartitionDiscovery.parallelism"),
+)
+"""What a cluster knows better: its `spark-defaults.conf` and Spark's own defaults hold there."""
+
+
+def spark_master(environ: Mapping[str, str] = os.environ) -> str:
+    """`TIDEMARK_SPARK_MASTER`, such as `spark://host:7077`; else all cores of this machine."""
+    return environ.get(MASTER_VARIABLE) or "local[*]"
+
+
+def is_cluster(master: str) -> bool:
+    """Whether tasks run in other processes than the driver's."""
+    return not master.startswith("local") or master.startswith("local-cluster")
+
 
 def local_conf(
-    jars: Iterable[Path], *, s3: Mapping[str, str] | None = None, environ: Mapping[str, str] = os.environ
+    jars: Iterable[Path],
+    *,
+    s3: Mapping[str, str] | None = None,
+    master: str = "local[*]",
+    environ: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
-    """Settings for one driver on one machine: Delta, UTC, as many shuffle partitions as cores.
+    """Settings for one driver: Delta, UTC; on one machine as many shuffle partitions as cores.
 
-    `s3` holds `fs.s3a.*` options as Hadoop names them. Driver memory is 2 GB unless
-    `TIDEMARK_DRIVER_MEMORY` says otherwise (`4g`).
+    On a cluster executors get the JVM options that decoding needs, and Spark brings them the jars. `s3`
+    holds `fs.s3a.*` options as Hadoop names them. Driver memory is 2 GB unless `TIDEMARK_DRIVER_MEMORY` says
+    otherwise (`4g`).
     """
     cores = str(os.cpu_count() or 2)
     log4j = Path(str(resources.files("tidemark.platform").joinpath("log4j2.properties")))
@@ -64,4 +87,7 @@ def local_conf(
         conf["spark.hadoop.fs.s3a.impl"] = "org.apache.hadoop.fs.s3a.S3AFileSystem"
         conf |= LOG_STORE
         conf |= {f"spark.hadoop.{name}": value for name, value in s3.items()}
+    if is_cluster(master):
+        conf["spark.executor.extraJavaOptions"] = " ".join(["-Duser.timezone=UTC", *AVRO_LIMITS])
+        conf = {name: value for name, value in conf.items() if name not in _OF_ONE_MACHINE}
     return conf
