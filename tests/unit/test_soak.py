@@ -33,7 +33,7 @@ def books(*, lost: int = 0, stops: tuple[str, ...] = ()) -> soak_module.Books:
 
 
 def no_recovery() -> soak_module.Books:
-    raise soak_module.NoRecovery("after RESTORE it did not catch up within 240 s")
+    raise soak_module.NoRecovery("after RESTORE it did not catch up within 600 s")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from tidemark.dev.demo_configuration import TOPIC, DemoFiles
 from tidemark.dev.soak_faults import FAULTS, SoakFault
 from tidemark.dev.soak_site import SoakSite
 
-_CATCH_UP_S = 240.0
+_CATCH_UP_S = 600.0
 _LOOK_S = 0.5
 _FIRST_RECORDS = 500
 

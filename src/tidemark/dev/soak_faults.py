@@ -64,6 +64,11 @@ def _terminate(site: SoakSite) -> None:
         raise TidemarkError(f"the writer was told to stop and ended with {code}: {site.writer.last_words()}")
 
 
+def _freeze(site: SoakSite) -> None:
+    """For longer than its clients wait for an answer."""
+    site.writer.freeze(site.chance.uniform(15, 45))
+
+
 def _kill_broker(site: SoakSite) -> None:
     site.broker.kill()
     time.sleep(site.chance.uniform(1, 8))
@@ -183,6 +188,7 @@ FAULTS = (
     SoakFault("writer killed", _kill),
     SoakFault("writer killed at a named point", _kill_at_a_point),
     SoakFault("writer stopped by SIGTERM", _terminate),
+    SoakFault("writer frozen", _freeze),
     SoakFault("a second writer", _second_writer, may_stop=True),
     SoakFault("broker killed and started again", _kill_broker),
     SoakFault("broker paused", _pause_broker),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -69,6 +70,14 @@ class SoakWriter:
             self.killed = self.alive
             end_group(self._process)
         self._dismiss()
+
+    def freeze(self, seconds: float) -> None:
+        """Stops it and its JVM in their tracks (SIGSTOP) for so long, as a machine that swaps does."""
+        assert self._process is not None
+        for number, wait in ((signal.SIGSTOP, seconds), (signal.SIGCONT, 0.0)):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+            time.sleep(wait)
 
     def stop(self) -> int:
         """SIGTERM. Its exit code; -9 if it did not end within the bound and had to be killed."""

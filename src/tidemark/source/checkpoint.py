@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 from tidemark.contract.errors import LedgerError
@@ -60,21 +61,24 @@ class Checkpoint:
     def position(self) -> Position | None:
         """Where the checkpoint stands, or None if Spark could not start from it.
 
-        Unusable: no metadata, an empty or damaged file, a committed batch without offsets, more than one
-        batch planned beyond the newest committed one, or a checksum whose file is gone: Hadoop's local
+        Unusable: no metadata, an empty, cut off or damaged file, a committed batch without offsets, more than
+        one batch planned beyond the newest committed one, or a checksum whose file is gone: Hadoop's local
         file system refuses to write that file again.
         """
         committed = self._numbers("commits")
         planned = self._numbers("offsets")
-        if not self.files.read_text(f"{self.path}/metadata") or not planned:
+        if not planned or not _is_object(self.files.read_text(f"{self.path}/metadata") or ""):
             return None
         newest = max(committed, default=-1)
         if (newest >= 0 and newest not in planned) or max(planned) not in (newest, newest + 1):
             return None
-        if newest >= 0 and not (self.files.read_text(f"{self.path}/commits/{newest}") or "").startswith("v"):
+        if newest >= 0 and not _is_whole(self.files.read_text(f"{self.path}/commits/{newest}") or ""):
             return None
         if self._checksum_beyond("commits", newest) or self._checksum_beyond("offsets", max(planned)):
             return None
+        for batch_id in {newest, max(planned)} - {-1}:
+            if not _is_whole(self.files.read_text(f"{self.path}/offsets/{batch_id}") or ""):
+                return None
         try:
             self.planned(max(planned))
             end = self.planned(newest) if newest >= 0 else Marks()
@@ -83,9 +87,16 @@ class Checkpoint:
         return Position(newest, end)
 
     def initial(self) -> Marks | None:
-        """Offsets that the query's first batch started at."""
+        """Offsets that the query's first batch started at; None where they cannot be read."""
         text = self.files.read_text(f"{self.path}/sources/0/0")
-        return _last_json_line(text, self.topic, f"{self.path}/sources/0/0") if text else None
+        try:
+            return _last_json_line(text, self.topic, f"{self.path}/sources/0/0") if text else None
+        except LedgerError:
+            return None
+
+    def completed(self) -> int | None:
+        """The newest batch that was ever completed, also where Spark could not start from it any more."""
+        return max(self._numbers("commits"), default=None)
 
     def _checksum_beyond(self, folder: str, newest: int) -> bool:
         names = self.files.names(f"{self.path}/{folder}")
@@ -94,6 +105,19 @@ class Checkpoint:
 
     def _numbers(self, folder: str) -> list[int]:
         return sorted(int(n) for n in self.files.names(f"{self.path}/{folder}") if n.isdigit())
+
+
+def _is_whole(text: str) -> bool:
+    """Whether Spark can read a file of its logs: a version, then lines of JSON."""
+    version, *lines = text.splitlines() or [""]
+    return re.fullmatch(r"v\d+", version) is not None and all(_is_object(line) for line in lines)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _last_json_line(text: str, topic: str, place: str) -> Marks:
