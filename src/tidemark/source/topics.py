@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ TIMEOUT_S = 10.0
 # Its methods carry no types.
 OffsetSpec: Any = _OffsetSpec
 _LOOKS_FOR_NEW_TOPIC = 100
+_ONE_AT_A_TIME = threading.Lock()
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 REFUSED = (
     KafkaError._AUTHENTICATION,
@@ -54,7 +56,9 @@ class KafkaAdmin:
     timeout: float = TIMEOUT_S
 
     def client(self) -> AdminClient:
-        return _client(tuple(sorted(admin_options(self.kafka).items())))
+        # Of two that streams make at once, one would be dropped, with its requests on the way.
+        with _ONE_AT_A_TIME:
+            return _client(tuple(sorted(admin_options(self.kafka).items())))
 
     def find(self, name: str) -> Topic | None:
         try:
