@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 
@@ -92,6 +92,33 @@ def test_a_time_that_no_producer_gave_is_never_taken_for_the_events(
         assert raw[records.TIMESTAMP] is None
     else:
         assert raw[records.TIMESTAMP].year > 2000, "the broker's time"
+
+
+def test_a_row_that_is_stamped_before_a_readers_mark_is_delivered_when_it_is_committed_after_it(
+    stream: Callable[..., StreamUnderTest],
+) -> None:
+    """No column says when a row was committed: a reader goes by the table's versions."""
+    events = stream()
+    nine = int(datetime(2026, 3, 1, 9, tzinfo=UTC).timestamp() * 1000)
+    seen = str(events.folder / "seen")
+
+    def read_on() -> list[int]:
+        rows = events.spark.readStream.format("delta").load(str(events.table.path))
+        query = (
+            rows.writeStream.format("delta")
+            .option("checkpointLocation", f"{seen}-checkpoint")
+            .trigger(availableNow=True)
+            .start(seen)
+        )
+        query.awaitTermination()
+        return sorted(r["id"] for r in events.spark.read.format("delta").load(seen).collect())
+
+    events.produce(SampleRecord(good(1), timestamp_ms=nine + 15 * 60_000))
+    events.land()
+    assert read_on() == [1]
+    events.produce(SampleRecord(good(2), timestamp_ms=nine + 5 * 60_000))
+    events.land()
+    assert read_on() == [1, 2]
 
 
 def test_a_table_that_forgets_its_transactions_is_refused(stream: Callable[..., StreamUnderTest]) -> None:

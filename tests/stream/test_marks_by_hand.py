@@ -70,8 +70,10 @@ def test_what_is_read_again_lands_once_and_what_is_skipped_is_on_record_when_mar
     assert back.again == {0: (0, 4), 1: (0, 1)}
     assert flow.state().marks == Marks({0: 0, 1: 0})
     flow.produce(SampleRecord(good(4), partition=0))
+    flow.spark.sql(f"UPDATE {flow.table.sql} SET name = 'by hand' WHERE id IN (1, 10)")
     flow.land()
     assert flow.ids() == [0, 1, 2, 3, 4, 10]
+    assert sum(r.conflicts for r in flow.reports) == 2, "rows that differ from their records are told"
     assert len(flow.landed()) == len(set(flow.landed()))
 
     flow.produce(*[SampleRecord(good(n), partition=0) for n in (5, 6, 7)])

@@ -170,10 +170,21 @@ def test_rows_are_inserted_by_coordinates_when_the_table_has_another_writer(stre
         f" VALUES (3, 'by hand', '{topic_id}', 0, 3)"
     )
     events.produce(good(3), good(4))
-    events.land()
+    # What somebody left behind in the session: a batch has its own, and must see neither.
+    left = {"txnAppId": "somebody", "txnVersion": "999"}
+    for name in ("t", "s", "batch", "source", "updates"):
+        events.spark.range(3).createOrReplaceTempView(name)
+    for name, value in left.items():
+        events.spark.conf.set(f"spark.databricks.delta.write.{name}", value)
+    try:
+        events.land()
+    finally:
+        for name in left:
+            events.spark.conf.unset(f"spark.databricks.delta.write.{name}")
     assert events.ids() == [1, 2, 3, 4]
     assert events.rows.where("id = 3").first()["name"] == "by hand"
     assert counts(events) == (2, 1, 0, 0, 1)
+    assert [r.conflicts for r in events.reports] == [1], "other content under the same coordinates is told"
 
 
 def test_a_table_holds_the_newest_version_of_each_entity_when_records_are_changes(

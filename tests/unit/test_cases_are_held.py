@@ -92,6 +92,8 @@ CASES: dict[str, tuple[str, ...]] = {
         "transform/test_values.py::test_text_without_an_offset_is_utc_when_the_session_is_elsewhere",
         "delta/test_session.py::test_session_jvm_and_python_live_in_utc",
         "stream/test_options.py::test_records_land_in_partitions_by_close_of_business_date_when_the_stream_asks_for_it",
+        "delta/test_partitions.py::test_a_table_is_not_created_when_it_would_be_partitioned_by_moments",
+        "unit/test_cli_check.py::test_a_table_is_not_partitioned_by_a_moment",
     ),
     "time-04": (
         "stream/test_clocks.py::test_a_time_that_no_producer_gave_is_never_taken_for_the_events",
@@ -107,6 +109,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "transform/test_rules.py::test_an_expression_is_refused_when_it_is_not_a_function_of_the_record",
         "reports/test_landed.py::test_a_second_run_reads_the_versions_of_the_first_when_the_table_grew",
         "dead_letters/test_as_source.py::test_a_reader_of_the_table_sees_each_letter_once_when_statuses_change_and_old_letters_are_forgotten",
+        "stream/test_clocks.py::test_a_row_that_is_stamped_before_a_readers_mark_is_delivered_when_it_is_committed_after_it",
     ),
     "schema-01": (
         SAMPLED,
@@ -185,6 +188,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "kafka-02": (
         "stream/test_survival.py::test_all_records_of_a_topic_made_again_land_when_the_stream_was_stopped",
         "stream/test_identity.py::test_no_record_lands_twice_when_the_topic_is_made_again_after_the_batch_looked_at_it",
+        "stream/test_modes.py::test_rows_are_inserted_by_coordinates_when_the_table_has_another_writer",
+        "stream/test_marks_by_hand.py::test_what_is_read_again_lands_once_and_what_is_skipped_is_on_record_when_marks_are_moved",
     ),
     "kafka-03": (
         "stream/test_transactions.py::test_records_are_counted_and_no_loss_is_seen_when_transactions_leave_holes",
@@ -260,6 +265,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "stream/test_marks_by_hand.py::test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes",
         "unit/test_cli_upkeep.py::test_wrong_use_is_told_and_nothing_starts",
         "faults/test_faults.py::test_every_record_is_accounted_for_and_none_is_there_twice_when_there_was",
+        "stream/test_lost_tables.py::test_a_batch_is_whole_when_others_vacuum_between_its_files_and_its_commit",
     ),
     "ops-03": (
         "stream/test_marks_by_hand.py::test_files_do_not_grow_without_limit_when_many_small_batches_are_kept_in_shape",
@@ -269,6 +275,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "stream/test_main_job.py::test_good_records_land_and_bad_ones_are_dead_letters_when_a_topic_holds_both",
         "unit/test_batch_ships.py::test_the_lag_of_a_report_is_what_lies_between_marks_and_ends",
         "listener/test_rebalance.py::test_a_position_beyond_the_end_is_noticed_when_the_topic_is_shorter",
+        "stream/test_lost_tables.py::test_the_stream_says_so_when_its_marks_lie_beyond_the_end_of_the_topic",
     ),
 }
 

@@ -56,6 +56,15 @@ def test_a_right_configuration_has_no_fault(config: Path, capsys: pytest.Capture
     assert "No fault. Rules and enrichment were not analysed." in shown
 
 
+def test_a_table_is_not_partitioned_by_a_moment(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text(config.read_text().replace("[cob]", "[cob, When]"))
+    code, told = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = told["faults"]
+    assert (code, fault["key"]) == (2, "connector.topics.orders.destination.partition-columns")
+    assert fault["problem"].startswith("when is a TIMESTAMP")
+    assert "to_date" in fault["hint"]
+
+
 def test_a_right_configuration_is_printed_for_a_program(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -161,8 +161,9 @@ def test_what_streams_tell_becomes_metrics_and_what_health_asks_for() -> None:
     observer.ends_known("s", Marks({0: 9}))
     assert observer.facts()["s"].lag == 4
     assert metrics.value("tidemark_lag_records", stream="s", partition="0") == 4
-    report = BatchReport("s", 1, 4, 4, 0, 0, 0, 0, 5, Marks({0: 9}), ends=Marks({0: 9}))
+    report = BatchReport("s", 1, 4, 4, 0, 0, 0, 0, 5, Marks({0: 9}), ends=Marks({0: 9}), conflicts=2)
     observer.batch_landed(report)
+    assert metrics.value("tidemark_conflicts_total", stream="s") == 2
     assert observer.outcomes() == {"s": None}
     assert (observer.facts()["s"].lag, observer.facts()["s"].running) == (0, True)
     observer.stream_ended("s", RuntimeError("gone\nsecond line"))

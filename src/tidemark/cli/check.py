@@ -125,7 +125,9 @@ def _located(text: str, stream: Stream, at: KeyPath) -> tuple[KeyPath, str, str]
 
 
 def _columns(stream: Stream, plan: DecodePlan, at: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
-    """Columns that the configuration names and the table would not have."""
+    """Columns that the configuration names and the table would not have, or cannot be partitioned by."""
+    from tidemark.sink.partitioning import BY_DATE, MOMENT, moments_among
+
     names = [*plan.table_schema.fieldNames(), *stream.enrich]
     known = {name.lower() for name in names}
     destination = stream.destination
@@ -139,3 +141,5 @@ def _columns(stream: Stream, plan: DecodePlan, at: KeyPath) -> Iterator[tuple[Ke
         for column in columns:
             if column.lower() not in known:
                 yield (*at, *key), f"the table has no column {column}", f"it has {', '.join(names)}"
+    for column in moments_among(destination.partition_columns if destination else (), plan.table_schema):
+        yield (*at, "destination", "partition-columns"), f"{column} {MOMENT}", BY_DATE

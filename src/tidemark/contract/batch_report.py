@@ -17,7 +17,8 @@ class BatchReport:
     it, `ends` the topic's end offsets right after it (None where the broker did not tell). `failures`
     counts the rejected per failure code; its keys are of the closed list. `newest` is the highest record
     timestamp read (UTC, without zone). Files and bytes are those the commit added to the table. `copies`:
-    duplicates by content, of `duplicate`; None where contents were not looked at.
+    duplicates by content, of `duplicate`; None where contents were not looked at. `conflicts`: duplicates by
+    coordinates whose row in the table has other content.
     """
 
     stream: str
@@ -38,6 +39,7 @@ class BatchReport:
     bytes_written: int = 0
     ends: Marks | None = None
     copies: int | None = None
+    conflicts: int = 0
 
     @property
     def difference(self) -> int:

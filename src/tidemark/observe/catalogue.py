@@ -159,6 +159,12 @@ CATALOGUE: tuple[Metric, ...] = (
         "Dead letters in the table that are new, nobody dealt with them yet (tidemark serve).",
     ),
     Metric("tidemark_lost_offsets_total", _C, _S, "Offsets that retention took before they were read."),
+    Metric(
+        "tidemark_conflicts_total",
+        _C,
+        _S,
+        "Of the duplicates, those whose row in the table has other content. Always an alarm.",
+    ),
     Metric("tidemark_unknown_fields_total", _C, _S, "Fields in payloads that the schema does not know."),
     Metric(
         "tidemark_write_throughput_records_per_second",

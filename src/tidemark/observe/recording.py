@@ -96,6 +96,7 @@ class MetricsObserver(StreamObserver):
         ):
             metrics.add("tidemark_records_processed_total", count, stream=stream, route=route.value)
         metrics.add("tidemark_duplicates_total", report.duplicate, stream=stream)
+        metrics.add("tidemark_conflicts_total", report.conflicts, stream=stream)
         metrics.add("tidemark_unknown_fields_total", report.unknown_fields, stream=stream)
         if report.copies is not None:
             metrics.add("tidemark_fingerprint_checks_total", report.read, stream=stream)

@@ -12,6 +12,7 @@ from tidemark.config.stream import Mode
 from tidemark.contract.errors import RestartStream
 from tidemark.pipeline.batch_plan import BatchPlan
 from tidemark.pipeline.census import Census, census_of, count_again, letters_carried, observe
+from tidemark.pipeline.conflicts import conflicts_told
 from tidemark.pipeline.fault_points import reach
 from tidemark.pipeline.held_ledger import HeldLedger
 from tidemark.pipeline.modes import write
@@ -23,13 +24,15 @@ from tidemark.sink.append import Committed
 class Landed:
     """What a batch came to: its own commit, None where it made none, and the count of its records.
 
-    `failures` counts the dead letters per failure code where they are published already.
+    `failures` counts the dead letters per failure code where they are published already. `conflicts`:
+    records that the table has with other content.
     """
 
     census: Census
     committed: Committed | None = None
     seconds: float = 0.0
     failures: Mapping[str, int] | None = None
+    conflicts: int = 0
 
 
 @dataclass
@@ -71,7 +74,9 @@ class AcceptedRows:
         if plan.idempotency.merge_keys:
             # Every version is accepted, though only an entity's newest is a row.
             committed = replace(committed, rows=census.novel_accepted)
-        return Landed(census, committed, seconds)
+        known = census.novel_accepted - committed.rows
+        conflicts = conflicts_told(self.routed, plan, self.bounds, self.novelty, known)
+        return Landed(census, committed, seconds, conflicts=conflicts)
 
     def _attempt(self) -> tuple[Committed, Census | None]:
         """Each attempt has its own token, DataFrame and observation: a failed one leaves a partial count."""

@@ -37,14 +37,14 @@ def adoptable_marks(spark: SparkSession, admin: KafkaAdmin, target: Target, sour
     """The marks that `adopt` would set. From rows, a partition without any starts at the topic's earliest
     offset, and a tail that was rejected is read, and dead-lettered, once more.
 
-    Raises LedgerError where there is no table, or no marks to keep.
+    Raises LedgerError where there is no table to take them from, or no marks to keep.
     """
     topic = admin.describe(target.stream.kafka_topic)
-    state = _state(spark, target)
     if source is MarksFrom.EARLIEST:
         return admin.earliest(topic)
     if source is MarksFrom.LATEST:
         return admin.ends(topic)
+    state = _state(spark, target)
     if source is MarksFrom.KEPT:
         if state.newest is None or state.newest.topic_id != topic.id:
             raise LedgerError(f"{target.table} has no marks of topic {topic.name} to keep")
@@ -67,11 +67,14 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, marks: Marks) 
     """An own commit with these marks, under the target's name. The next start goes on from there.
 
     A table that remembers transactions of this stream without having their commits any more accepts
-    only a seq above the remembered one, which cannot be read: so higher ones are tried.
+    only a seq above the remembered one, which cannot be read: so higher ones are tried. A table that is not
+    there is created.
     """
     topic = admin.describe(target.stream.kafka_topic)
-    state = _state(spark, target)
     facts = tables.describe(spark, target.table)
+    if facts is None:
+        facts = tables.create(spark, target.table, target.schema, target.destination)
+    state = _state(spark, target)
     seq = state.seq
     while seq < _LARGEST_SEQ:
         try:
@@ -86,7 +89,7 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, marks: Marks) 
                 reason="adopted",
                 kind=CommitKind.ADOPT,
                 seq=seq + 1,
-                table_id=facts.id if facts else None,
+                table_id=facts.id,
             )
         except RetriableError:
             seq = max(1, seq * 2)

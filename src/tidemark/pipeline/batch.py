@@ -240,6 +240,7 @@ class IngestBatch:
             newest=census.newest,
             files_written=committed.files if committed else 0,
             bytes_written=committed.bytes if committed else 0,
+            conflicts=landed.conflicts,
         )
         if report.difference:
             raise DataLoss(

@@ -67,11 +67,12 @@ def start_letters(
 ) -> StreamingQuery | None:
     """Start the query, or return None while there is no DLQ topic, and so no dead letter.
 
-    The tables are created first. The checkpoint is the reader's, and named after the DLQ topic's id; one
-    that is lost, and a second reader, only mean that letters are read again: each still stands once.
+    The tables are created first. The checkpoint is the reader's, and named after the ids of the DLQ topic and
+    of the table: a table made again gets all letters again. A checkpoint that is lost, and a second reader,
+    only mean that letters are read again: each still stands once.
     """
     table = LetterTable(target.table)
-    table.create(spark)
+    table_id = table.create(spark)
     admin = KafkaAdmin(settings.kafka)
     topic = admin.find(target.stream.dlq_topic)
     if topic is None:
@@ -86,7 +87,7 @@ def start_letters(
     root = f"{settings.checkpoint_root.rstrip('/')}/{target.name}.{reader}"
     writer = (
         dlq_records.writeStream.queryName(f"{target.name} dead letters {target.run[:8]}")
-        .option("checkpointLocation", f"{root}/{topic.id}")
+        .option("checkpointLocation", f"{root}/{topic.id}-{table_id}")
         .foreachBatch(KeepLetters(target.name, table, retry, processing.max_commit_retries))
     )
     if available_now:

@@ -18,6 +18,7 @@ from tidemark.config.stream import Destination, Mode, Stream
 from tidemark.contract.errors import DataLoss, LedgerError, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.pipeline.lost_table import refuse_lost_table, refuse_rows_without_marks
 from tidemark.pipeline.recreated import remove_mislabelled
 from tidemark.pipeline.usable_checkpoint import usable_checkpoint, with_completed
 from tidemark.platform.files import files_at
@@ -80,6 +81,7 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
     topic = admin.describe(target.stream.kafka_topic)
     facts = tables.describe(spark, target.table)
     if facts is None:
+        refuse_lost_table(target)
         facts = tables.create(spark, target.table, target.schema, target.destination)
     tables.check_properties(target.table, facts)
     evolve = target.stream.schema_evolution == "add-columns"
@@ -87,7 +89,8 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
 
     state = read_state(DeltaLog(spark, target.table))
     if state.newest is None:
-        _refuse_rows_without_marks(spark, target.table)
+        refuse_rows_without_marks(spark, target)
+        refuse_lost_table(target)
         state = _open(spark, admin, target, topic, state, table_id=facts.id)
     elif state.newest.stream != target.name:
         raise LedgerError(
@@ -106,14 +109,6 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
     lost = 0 if checked is state or checked.newest is None else _offsets_in(checked.newest.jumped)
     checkpoint = target.checkpoint(identifier)
     return Start(topic, checked, identifier, checkpoint, checked.resume, fresh=True, lost=lost)
-
-
-def _refuse_rows_without_marks(spark: SparkSession, table: TableRef) -> None:
-    if spark.table(table.sql).limit(1).count():
-        raise LedgerError(
-            f"{table} has rows, but no marks of ours: starting afresh could land everything twice",
-            "take the marks from the rows: tidemark adopt",
-        )
 
 
 def _check_identity(table: TableRef, table_id: str, state: LedgerState) -> None:

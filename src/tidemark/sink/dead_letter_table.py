@@ -34,8 +34,11 @@ class LetterTable:
     def statuses(self) -> TableRef:
         return self.landed.beside("_dlq_status")
 
-    def create(self, spark: SparkSession) -> None:
-        """Create both if absent. Raises SchemaConflict where something else is there."""
+    def create(self, spark: SparkSession) -> str:
+        """Create both if absent; Delta's id of the letters' table. Raises SchemaConflict where something else
+        is there.
+        """
+        ids = []
         for table, ddl, skipped_by in (
             (self.facts, LETTER_DDL, f"{records.PARTITION},{records.OFFSET},failed_at"),
             (self.statuses, STATUS_DDL, f"{records.PARTITION},{records.OFFSET},at"),
@@ -46,6 +49,8 @@ class LetterTable:
                 statistics = {"delta.dataSkippingStatsColumns": skipped_by}
                 facts = tables.create(spark, table, schema, Destination(properties=statistics))
             tables.check_schema(spark, table, facts, schema, evolve=True)
+            ids.append(facts.id)
+        return ids[0]
 
     def exists(self, spark: SparkSession) -> bool:
         return tables.describe(spark, self.facts) is not None

@@ -13,6 +13,7 @@ from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
 from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, SchemaConflict
+from tidemark.sink.partitioning import BY_DATE, MOMENT, moments_among
 
 STATISTICS_COLUMNS = (records.PARTITION, records.OFFSET, records.TIMESTAMP)
 _STATISTICS = "delta.dataSkippingStatsColumns"
@@ -72,7 +73,9 @@ def delta(spark: SparkSession, table: TableRef) -> DeltaTable:
 def create(
     spark: SparkSession, table: TableRef, schema: T.StructType, destination: Destination
 ) -> TableFacts:
-    """Create the table if absent. Raises SchemaConflict for a partition column that it does not have."""
+    """Create the table if absent. Raises SchemaConflict for a partition column that it does not have, or
+    that is a TIMESTAMP.
+    """
     named = {"partition": destination.partition_columns, "clustering": destination.cluster_by}
     missing = [
         f"{kind} column {c}" for kind, columns in named.items() for c in columns if c not in schema.names
@@ -82,6 +85,9 @@ def create(
             f"{', '.join(missing)} is no column of {table}: {', '.join(schema.names)}",
             "correct destination.partition-columns and cluster-by, or declare the column under cob or enrich",
         )
+    moments = moments_among(destination.partition_columns, schema)
+    if moments:
+        raise SchemaConflict(f"partition column {', '.join(moments)} of {table}: {MOMENT}", BY_DATE)
     builder = DeltaTable.createIfNotExists(spark)
     builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
     builder = builder.addColumns(schema)
