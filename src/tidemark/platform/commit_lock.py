@@ -8,16 +8,25 @@ have locks of their own.
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tidemark.config.destination import TableRef
+from tidemark.contract.errors import RetriableError
+
+_BOUND_S = 120.0
+_LOOK_S = 0.05
 
 
 @contextmanager
-def commit_lock(table: TableRef) -> Iterator[None]:
-    """Held while an own commit is made. Does nothing where the table is not a local folder."""
+def commit_lock(table: TableRef, *, within: float = _BOUND_S) -> Iterator[None]:
+    """Held while an own commit is made. Does nothing where the table is not a local folder.
+
+    Raises RetriableError where another process, a frozen one perhaps, holds it for over `within` seconds.
+    """
     if not table.is_local or table.path is None:
         yield
         return
@@ -27,5 +36,20 @@ def commit_lock(table: TableRef) -> Iterator[None]:
         return
     # Delta and VACUUM leave names with a leading underscore alone.
     with (folder / "_tidemark.lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        _take(file, table, within)
         yield
+
+
+def _take(file: IO[str], table: TableRef, within: float) -> None:
+    deadline = time.monotonic() + within
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise RetriableError(
+                    f"another process holds the commit lock of {table} for more than {within:g} s",
+                    f"one writer per stream: end the other one; `fuser {file.name}` names it",
+                ) from error
+        time.sleep(_LOOK_S)

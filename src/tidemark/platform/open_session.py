@@ -38,10 +38,25 @@ def session_for(settings: Settings) -> SparkSession:
     )
 
 
+_S3_BOUNDS = {
+    "fs.s3a.connection.establish.timeout": "15s",
+    "fs.s3a.connection.timeout": "60s",
+    "fs.s3a.attempts.maximum": "3",
+    "fs.s3a.retry.limit": "3",
+    "fs.s3a.retry.throttle.limit": "5",
+}
+"""With its own, S3A waits for a silent server for the better part of an hour, and for a throttling one for
+minutes, before a batch's retries, its breaker and `on-exhausted` hear of it."""
+
+
 def s3_options(settings: Settings) -> dict[str, str]:
     """Options `fs.s3a.*`. Holds secrets: never log it."""
     s3 = settings.s3
-    options = {"fs.s3a.endpoint.region": s3.region, "fs.s3a.path.style.access": str(s3.path_style).lower()}
+    options = {
+        "fs.s3a.endpoint.region": s3.region,
+        "fs.s3a.path.style.access": str(s3.path_style).lower(),
+        **_S3_BOUNDS,
+    }
     if s3.endpoint:
         options["fs.s3a.endpoint"] = s3.endpoint
         options["fs.s3a.connection.ssl.enabled"] = str(s3.endpoint.startswith("https")).lower()
