@@ -31,21 +31,31 @@ def test_all_bytes_are_in_the_table_and_a_pointer_on_the_topic_when_a_letter_doe
     flow = stream()
     create_topic(flow.broker.bootstrap, f"{flow.topic}-dlq", 1, max_message_bytes="10000")
     large = b'{"id": "' + b"x" * 9940 + b'"}'
-    flow.produce(SampleRecord(large, key=b"k1", headers=[("h", b"v" * 200)]), BAD, good(3))
+    many = [(f"h{n}", b"v") for n in range(2000)]
+    flow.produce(
+        SampleRecord(large, key=b"k1", headers=[("h", b"v" * 200)]),
+        BAD,
+        good(3),
+        SampleRecord(BAD, key=b"k" * 20_000, headers=many),
+    )
     flow.land()
-    pointer, small = flow.dead_letters()
+    pointer, small, bare = flow.dead_letters()
     assert (pointer["value"], pointer["key"], pointer["value.omitted"]) == (None, b"k1", "9950")
     assert small["value"] == BAD
+    assert (bare["value"], bare["key"]) == (None, None)
+    assert all(name.startswith("__dlq.") for name, _ in bare["headers"])
 
     kept = letters(flow)
     kept.keep()
-    first, second = kept.rows()
+    first, second, third = kept.rows()
+    assert (bytes(third.message_payload), bytes(third.message_key)) == (BAD, b"k" * 20_000)
+    assert [(h.name, bytes(h.value)) for h in third.message_headers] == many
     assert bytes(first.message_payload) == large
     assert [(h.name, bytes(h.value)) for h in first.message_headers] == [("h", b"v" * 200)]
     assert (first.failure_code, first.status) == ("TYPE_MISMATCH", "new")
     assert bytes(second.message_payload) == BAD
-    assert kept.replay(edit=Edit(expression="'{\"id\": 4}'")).resolved == 2
-    assert flow.ids() == [3, 4, 4]
+    assert kept.replay(edit=Edit(expression="'{\"id\": 4}'")).resolved == 3
+    assert flow.ids() == [3, 4, 4, 4]
 
 
 def test_letters_of_other_programs_are_kept_with_their_coordinates(

@@ -29,6 +29,7 @@ from tidemark.pipeline.outage import all_rejected, may_dead_letter, with_accepte
 from tidemark.pipeline.patience import DEAD_LETTERS, TABLE
 from tidemark.pipeline.rejected import publish_rejected
 from tidemark.pipeline.schema_ids import with_schema_ids
+from tidemark.pipeline.targets import make_again_if_deleted
 from tidemark.resilience.facts import facts_of
 
 log = structlog.get_logger(__name__)
@@ -193,7 +194,11 @@ class IngestBatch:
 
         def publish() -> Mapping[str, int]:
             reach("publish")
-            return publish_rejected(routed, census, letters)
+            try:
+                return publish_rejected(routed, census, letters)
+            except Exception:
+                make_again_if_deleted(letters, self.plan.admin)
+                raise
 
         return self.plan.retry.call(publish, step="publish dead letters")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
@@ -9,7 +11,7 @@ from pyspark.sql import types as T
 from tidemark.config.settings import Settings
 from tidemark.config.stream import Stream
 from tidemark.contract import records
-from tidemark.contract.errors import ConfigError
+from tidemark.contract.errors import ConfigError, TidemarkError
 from tidemark.pipeline.start import Target
 from tidemark.platform.session import on_databricks
 from tidemark.sink.dead_letter import HEADER_BUDGET, DeadLetterTopic
@@ -20,6 +22,7 @@ from tidemark.transform import decode_plan
 log = structlog.get_logger(__name__)
 
 _MAX_MESSAGE = "max.message.bytes"
+_GLANCE_S = 3.0
 
 
 def targets_of(spark: SparkSession, settings: Settings, name: str, *, run: str) -> list[Target]:
@@ -67,12 +70,10 @@ def dead_letter_topic(
     options = target.stream.dead_letter
     name = target.stream.dlq_topic
     largest = int(admin.config(topic.name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, 1_048_588))
-    found = admin.find(name)
-    if found is None:
-        configs = {"cleanup.policy": "delete", _MAX_MESSAGE: str(largest + 4 * HEADER_BUDGET)}
-        if options.retention is not None:
-            configs["retention.ms"] = str(options.retention * 1000)
-        found = admin.create(name, partitions=len(topic.partitions), configs=configs)
+    configs = {"cleanup.policy": "delete", _MAX_MESSAGE: str(largest + 4 * HEADER_BUDGET)}
+    if options.retention is not None:
+        configs["retention.ms"] = str(options.retention * 1000)
+    found = admin.find(name) or admin.create(name, partitions=len(topic.partitions), configs=configs)
     admin.require(name, "WRITE")
     accepts = int(admin.config(name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, largest))
     if accepts < largest + HEADER_BUDGET:
@@ -92,7 +93,21 @@ def dead_letter_topic(
         client_options=spark_options(settings.kafka),
         timeout_ms=round(options.publish_timeout * 1000),
         format=options.format,
+        configs=configs,
     )
+
+
+def make_again_if_deleted(letters: DeadLetterTopic, admin: KafkaAdmin) -> None:
+    """Creates the DLQ topic where somebody deleted it under the running stream, as its start would. Never
+    raises: what could not be published is tried again anyhow.
+    """
+    admin = replace(admin, timeout=_GLANCE_S)
+    try:
+        if admin.find(letters.name) is None:
+            admin.create(letters.name, partitions=letters.partitions, configs=letters.configs)
+            log.warning("DLQ topic was deleted; made again", stream=letters.stream, topic=letters.name)
+    except TidemarkError as error:
+        log.warning("DLQ topic cannot be looked at", stream=letters.stream, error=error.message)
 
 
 def _check_merge_columns(name: str, stream: Stream, schema: T.StructType) -> None:

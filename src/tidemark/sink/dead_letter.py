@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,6 +17,8 @@ HEADER_BUDGET = 16 * 1024
 _MESSAGE_LIMIT = 2000
 _OTHER_HEADERS = 2048
 """Bytes that a record takes besides key, value, its own headers and the message, at most."""
+_OF_A_HEADER = 10
+"""Bytes for the lengths of its name and value, at most: thousands of short headers are mostly these."""
 
 REJECTED_COLUMNS = (*records.ENVELOPE_COLUMNS, records.FAILURE)
 """What a dead letter is made of: the envelope and the failure."""
@@ -26,8 +28,9 @@ REJECTED_COLUMNS = (*records.ENVELOPE_COLUMNS, records.FAILURE)
 class DeadLetterTopic:
     """Where dead letters go. `partitions` is the topic's own count: a source partition beyond it is
     taken modulo. `table` is the landed one. Records larger than `max_bytes` are published without value, and
-    with its size in a header; their bytes belong in the DLQ table (`oversized`). In the format `envelope`
-    the value is the version 1.0 envelope of `reliability-guarantees.md`; the headers are the same.
+    with its size in a header; without key and headers of their own too, where these alone do not fit. Their
+    bytes belong in the DLQ table (`oversized`). In the format `envelope` the value is the version 1.0
+    envelope of `reliability-guarantees.md`; the headers are the same. `configs`: what it is created with.
     """
 
     name: str
@@ -39,6 +42,7 @@ class DeadLetterTopic:
     client_options: Mapping[str, str]
     timeout_ms: int = 30_000
     format: str = "headers"
+    configs: Mapping[str, str] = field(default_factory=dict)
 
     def publish(self, rejected: DataFrame) -> None:
         """Publish and return when every acknowledgement is there. At least once: the DLQ table, keyed by
@@ -49,7 +53,7 @@ class DeadLetterTopic:
         letters = rejected.select(
             F.lit(self.name).alias("topic"),
             (F.col(records.PARTITION) % self.partitions).alias("partition"),
-            F.col(records.KEY).alias("key"),
+            F.when(~self._bare(), F.col(records.KEY)).alias("key"),
             F.when(~self.too_large(), self._value()).alias("value"),
             self._headers().alias("headers"),
         )
@@ -68,19 +72,20 @@ class DeadLetterTopic:
 
     def too_large(self) -> Column:
         """Whether a record with its headers may not fit the topic."""
+        return self._beside_the_value() + _octets(self._value()) > self.max_bytes
+
+    def _bare(self) -> Column:
+        """Whether it may not fit without its value either."""
+        return self._beside_the_value() > self.max_bytes
+
+    def _beside_the_value(self) -> Column:
         headers = F.aggregate(
             F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
             F.lit(0),
-            lambda size, h: (
-                size + F.octet_length(h["name"]) + F.coalesce(F.octet_length(h["value"]), F.lit(0))
-            ),
+            lambda size, h: size + F.octet_length(h["name"]) + _octets(h["value"]) + _OF_A_HEADER,
         )
         message = F.substring(F.col(records.FAILURE)["message"], 1, _MESSAGE_LIMIT)
-        sizes = [
-            F.coalesce(F.octet_length(part), F.lit(0))
-            for part in (self._value(), F.col(records.KEY), message)
-        ]
-        return sizes[0] + sizes[1] + sizes[2] + headers + _OTHER_HEADERS > self.max_bytes
+        return _octets(F.col(records.KEY)) + _octets(message) + headers + _OTHER_HEADERS
 
     def _value(self) -> Column:
         return F.col(records.PAYLOAD) if self.format == "headers" else F.encode(_envelope(), "UTF-8")
@@ -114,7 +119,9 @@ class DeadLetterTopic:
         ]
         kept = F.transform(
             F.filter(
-                F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
+                F.coalesce(
+                    F.when(~self._bare(), F.col(records.HEADERS)), F.array().cast(records.HEADERS_DDL)
+                ),
                 lambda h: ~h["name"].startswith(ERRORS_PREFIX),
             ),
             lambda h: F.struct(h["name"].alias("key"), h["value"].alias("value")),
@@ -145,6 +152,10 @@ def _envelope() -> Column:
     }
     named = F.struct(*[value.alias(name) for name, value in fields.items()])
     return F.to_json(named, {"ignoreNullFields": "false"})
+
+
+def _octets(part: Column) -> Column:
+    return F.coalesce(F.octet_length(part), F.lit(0))
 
 
 def _as_text(payload: Column) -> Column:
