@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +23,7 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Fenced
 from tidemark.dev.broker import EmbeddedBroker
+from tidemark.pipeline.ingest import Ingest, StreamOutcome
 from tidemark.platform.open_session import s3_options
 
 pytestmark = pytest.mark.timeout(600)
@@ -198,3 +205,49 @@ def test_the_writer_is_fenced_when_another_process_commits_the_same_batch_first_
     # What the other one crashed before: its dead letters. The next start publishes them.
     events.land()
     check_books(events, 10)
+
+
+def test_one_of_two_processes_stops_fenced_and_each_record_lands_once_when_both_write_one_table_on_s3(
+    events: S3Stream,
+) -> None:
+    """A second deployment by mistake: this process, and another one with a checkpoint of its own."""
+    events.options["processing"] = {"batch-size": 1, "flush-interval": 1, "poll-interval": 0.1}
+    elsewhere = events.folder / "elsewhere"
+    elsewhere.mkdir()
+    config = elsewhere / "tidemark.yml"
+    own = {"checkpoint-root": str(elsewhere / "checkpoints"), "state-dir": str(elsewhere / "state")}
+    config.write_text(json.dumps({**events.document(), **own}))
+    events.produce(*numbered(0, 5))
+    other = subprocess.Popen(
+        [sys.executable, "-m", "tidemark.cli.app", "ingest", "--config", str(config)],
+        env={**os.environ, "TIDEMARK_DRIVER_MEMORY": "1g"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    ingest, outcomes = Ingest(events.spark, events.settings()), list[StreamOutcome]()
+    thread = threading.Thread(target=lambda: outcomes.extend(ingest.run()))
+    thread.start()
+    count, deadline = 5, time.monotonic() + 240
+    try:
+        while other.poll() is None and not outcomes and time.monotonic() < deadline:
+            events.produce(*numbered(count, count + 5))
+            count += 5
+            time.sleep(0.5)
+        first = "other" if other.poll() is not None else "this"
+    finally:
+        ingest.stop()
+        other.terminate()
+        said, _ = other.communicate(timeout=120)
+        thread.join(120)
+    assert not thread.is_alive()
+    (outcome,) = outcomes
+    if first == "other":
+        assert outcome.error is None, "the one that was not fenced went on"
+        assert other.returncode == 1
+        assert "another writer committed" in said or "DELTA_CONCURRENT_TRANSACTION" in said, said[-3000:]
+    else:
+        assert other.returncode == 0, said[-3000:]
+        assert isinstance(outcome.error, Fenced) or "DELTA_CONCURRENT_TRANSACTION" in str(outcome.error)
+    events.land()
+    check_books(events, count)

@@ -59,7 +59,12 @@ def soak(console: Console, folder: Path, *, minutes: float, seed: int) -> Books:
     """
     books = Books()
     files = DemoFiles(folder)
-    with EmbeddedBroker(files.broker) as broker:
+    # A disk can fail; without one of its own for that, the broker's own log would go with it.
+    disks = {
+        "log.dirs": ",".join(str(files.broker / f"disk-{n}") for n in (1, 2)),
+        "metadata.log.dir": str(files.broker / "metadata"),
+    }
+    with EmbeddedBroker(files.broker, properties=disks) as broker:
         site = SoakSite.prepared(files, broker, seed)
         try:
             site.load.burst(_FIRST_RECORDS)

@@ -27,9 +27,11 @@ from tidemark.sink.table_log import DeltaLog
 
 POINTS = (
     "batch-start",
+    "read-log",
     "before-append",
     "after-append",
     "before-publish",
+    "publish",
     "after-publish",
     "after-group-commit",
 )
@@ -81,15 +83,31 @@ def _pause_broker(site: SoakSite) -> None:
     site.broker.resume()
 
 
-def _refuse_dead_letters(site: SoakSite) -> None:
-    """The DLQ topic wants two replicas in sync and has one: nothing can be published to it."""
+def _lose_the_disk_of_dead_letters(site: SoakSite) -> None:
+    """No segment of the DLQ topic can be rolled, and the broker gives up the disk; then there is a new broker
+    on the old data.
+    """
+    folders = sorted(site.broker.folder.glob(f"disk-*/{TOPIC}-dlq-*"))
+    if not folders:
+        return
+    _roll_dead_letters(site, "100")
+    folder = site.chance.choice(folders)
+    away = folder.with_name(f"away-from-{folder.name}")
+    folder.rename(away)
+    folder.write_text("no folder")
+    time.sleep(site.chance.uniform(3, 12))
+    site.broker.kill()
+    folder.unlink()
+    away.rename(folder)
+    site.broker.start()
+    _roll_dead_letters(site, "3600000")
+
+
+def _roll_dead_letters(site: SoakSite, milliseconds: str) -> None:
+    wanted = ConfigEntry("segment.ms", milliseconds, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, f"{TOPIC}-dlq", incremental_configs=[wanted])
     client = admin(site.broker.bootstrap)
-    for replicas in ("2", "1"):
-        wanted = ConfigEntry("min.insync.replicas", replicas, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, f"{TOPIC}-dlq", incremental_configs=[wanted])
-        client.incremental_alter_configs([resource])[resource].result(30)
-        if replicas == "2":
-            time.sleep(site.chance.uniform(3, 12))
+    client.incremental_alter_configs([resource])[resource].result(30)
 
 
 def _add_partition(site: SoakSite) -> None:
@@ -192,7 +210,7 @@ FAULTS = (
     SoakFault("a second writer", _second_writer, may_stop=True),
     SoakFault("broker killed and started again", _kill_broker),
     SoakFault("broker paused", _pause_broker),
-    SoakFault("DLQ topic unwritable", _refuse_dead_letters),
+    SoakFault("DLQ topic's disk failed", _lose_the_disk_of_dead_letters),
     SoakFault("partition added", _add_partition),
     SoakFault("a burst of bad records", _burst),
     SoakFault("checkpoint lost", _lose_checkpoint),
