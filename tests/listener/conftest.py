@@ -207,6 +207,7 @@ EXTRA = frozenset(
         "on_revoked",
         "on_given_up",
         "consumer",
+        "meter",
     }
 )
 

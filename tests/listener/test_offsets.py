@@ -49,6 +49,10 @@ def test_a_record_is_left_out_when_two_polls_deliver_it() -> None:
     assert not offsets.receive(0)
 
 
+END = 63
+"""Behind the last record stand markers."""
+
+
 class AnyOrder(RuleBasedStateMachine):
     """A log with holes, delivered, done and rewound in any order: no offset below the prefix is ever open."""
 
@@ -70,6 +74,12 @@ class AnyOrder(RuleBasedStateMachine):
         if self.offsets.receive(offset):
             assert offset not in self.finished
             self.open.append(offset)
+
+    @precondition(lambda self: self.position > self.log[-1])
+    @rule()
+    def reach_the_end(self) -> None:
+        self.offsets.reached_end(END)
+        assert self.offsets.prefix == min(self.open, default=END)
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())

@@ -14,6 +14,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from tidemark.dev.producers import SampleRecord, create_topic
 from tidemark.listener import Batch
 from tidemark.listener.identity import TopicMadeAgain
+from tidemark.listener.meter import Meter
+from tidemark.observe.metrics import Metrics
 
 if TYPE_CHECKING:
     from tests.listener.conftest import Scene
@@ -71,9 +73,11 @@ def test_aborted_records_are_left_out_and_the_lag_is_0_when_producers_use_transa
         end(10)
     one.produce(SampleRecord(b"c", partition=0))
     values_seen: list[bytes | None] = []
+    metrics, seen = Metrics(), {"group": one.group, "topic": one.topic, "partition": "0"}
     one.listen(
         lambda batch: values_seen.extend(r.value for r in batch.records),
         consumer={"isolation.level": "read_committed"},
+        meter=Meter(metrics, one.group),
     )
     admin = AdminClient({"bootstrap.servers": one.bootstrap})
     asked = admin.list_offsets({TopicPartition(one.topic, 0): OffsetSpec.latest()})
@@ -81,3 +85,16 @@ def test_aborted_records_are_left_out_and_the_lag_is_0_when_producers_use_transa
     assert end > 5, "two markers and the two aborted records have offsets too"
     one.wait_committed({0: end})
     assert values_seen == [b"a", b"b", b"c"]
+    # Now the topic ends in a marker, and then in a transaction of which no record may be seen.
+    for value, finish, offsets in (
+        ("d", producer.commit_transaction, 2),
+        ("z", producer.abort_transaction, 2),
+    ):
+        producer.begin_transaction()
+        producer.produce(one.topic, value.encode(), partition=0)
+        producer.flush(10)
+        finish(10)
+        end += offsets
+        one.wait_committed({0: end})
+        one.wait(lambda: metrics.registry.get_sample_value("tidemark_listener_lag_records", seen) == 0)
+    assert values_seen == [b"a", b"b", b"c", b"d"]

@@ -141,15 +141,14 @@ def produce_records(
         else _samples(records or 1000, bad_share, seed)
     )
     per_partition = Counter(place.partition for place in produce(address, topic, sent))
-    counts = {str(p): n for p, n in sorted(per_partition.items())}
+    counts, total = {str(p): n for p, n in sorted(per_partition.items())}, per_partition.total()
     if as_json:
-        print_json(
-            {"topic": topic, "created": created, "records": per_partition.total(), "partitions": counts}
-        )
+        print_json({"topic": topic, "created": created, "records": total, "partitions": counts})
         return
     made = ", which is new" if created else ""
     spread = ", ".join(f"{p}: {n:,}" for p, n in counts.items())
-    _say(f"{per_partition.total():,} records acknowledged by {topic}{made} (by partition {spread or 'none'})")
+    count = f"{total:,} record{'' if total == 1 else 's'}"
+    _say(f"{count} acknowledged by {topic}{made} (by partition {spread or 'none'})")
 
 
 def _samples(count: int, bad_share: float, seed: int) -> Iterator[SampleRecord]:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError
 
 from tidemark.config.listener import Listener
 from tidemark.contract.errors import ConfigError, NonRetriableError
+from tidemark.listener.assignment import Assigned
 from tidemark.listener.batch import Batch, BatchResult, Partition, Record
 from tidemark.listener.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import Executor
@@ -186,10 +187,16 @@ class AtLeastOnceListener:
         if message is None:
             return None
         owned = self._rebalance.assignment.get((str(message.topic()), int(message.partition() or 0)))
-        if message.error():
-            self._poll_error(message)
+        error = message.error()
+        at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+        if error is not None and not at_end:
+            self._poll_error(owned, error)
             return None
         if owned is None or owned.start_unknown or owned.seek_to is not None:
+            return None
+        if at_end:
+            if owned.offsets.reached_end(int(message.offset() or 0)):
+                self._rebalance.commit_done([owned])
             return None
         if owned.paused or not keep:
             owned.seek_to = owned.offsets.next_offset
@@ -197,13 +204,8 @@ class AtLeastOnceListener:
         record = record_of(message, owned.epoch)
         return record if owned.offsets.receive(record.offset) else None
 
-    def _poll_error(self, message: Message) -> None:
-        error = message.error()
-        assert error is not None
+    def _poll_error(self, owned: Assigned | None, error: KafkaError) -> None:
         code = error.code()
-        if code == KafkaError._PARTITION_EOF:
-            return
-        owned = self._rebalance.assignment.get((str(message.topic()), int(message.partition() or 0)))
         if code == KafkaError._AUTO_OFFSET_RESET and owned is not None:
             self._rebalance.out_of_range(owned)
         elif error.fatal() or code in STOPPING:

@@ -10,7 +10,8 @@ class PartitionOffsets:
 
     Invariant: every offset received below `prefix` is done, so `prefix` is safe to commit. It is the
     *next* offset to read (last done + 1, or the first that is not done), which is what Kafka stores.
-    Holes in the offsets (compaction, transaction markers) are no offsets to wait for.
+    Holes in the offsets (compaction, transaction markers) are no offsets to wait for, nor are those between
+    the last record and the end.
     """
 
     def __init__(self, start: int) -> None:
@@ -41,6 +42,12 @@ class PartitionOffsets:
             return False
         self._open.add(offset)
         return True
+
+    def reached_end(self, offset: int) -> bool:
+        """All below is received or no record. True if that settles offsets that nobody will deliver."""
+        moves = offset > self._next
+        self._next = max(self._next, offset)
+        return moves and not self._open
 
     def done(self, offset: int) -> None:
         if offset not in self._open:
