@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ again costs more than it saves. What is about Spark's ways of evaluating asks fo
 SHIPPED = dict(zip(QUICK, ("FALLBACK", "true", "true"), strict=True))
 
 JAVA = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -XX:+UseSerialGC"
     " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 """A suite compiles much and runs little: the second compiler and parallel collection cost more than they
@@ -67,6 +68,18 @@ settings.load_profile("tidemark")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(f"{item.path.parent.name}/{item.path.stem}", len(places)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """After a long run, what its files took: the order of `LONGEST`."""
+    spent: Counter[str] = Counter()
+    for report in itertools.chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            spent[report.nodeid.partition("::")[0]] += report.duration
+    if spent.total() > 600:
+        terminalreporter.section("slowest files")
+        for file, seconds in spent.most_common(40):
+            terminalreporter.write_line(f"{seconds:7.1f}s {file}")
 
 
 @pytest.fixture(scope="session")
