@@ -30,6 +30,7 @@ from cryptography.x509.oid import NameOID
 from pyspark.sql import SparkSession
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
+from tidemark.cli.app import main
 from tidemark.config.load import parse_settings
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import admin, create_topic
@@ -206,6 +207,36 @@ def test_the_stream_stops_and_names_the_right_when_one_is_missing(
         assert lacking.name in str(error)
     assert not unneeded
     assert not (stream.folder / "lake/events/_delta_log").exists() or stream.ids() == []
+
+
+def test_each_command_does_its_work_when_the_user_has_exactly_its_documented_rights(
+    secured: Secured, events: Callable[[str], SecuredStream], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And names what it lacks, where a right to read or to write is taken away, or where there is none."""
+    stream = events("commands")
+    plain = StreamUnderTest(stream.spark, secured.broker, "commands", stream.folder)
+    stream.produce(good(0), BAD, good(2), BAD)
+    plain.land()
+    config = stream.folder / "tidemark.yml"
+    config.write_text(json.dumps(stream.document()))
+    mended = ["--edit", "'{\"id\": 7}'", "--yes"]
+    for command, options in {
+        "tidemark dead-letters stream": ["--available-now"],
+        "tidemark dead-letters replay": ["--letter", "commands:0:1", *mended],
+        "tidemark dead-letters replay --republish": ["--letter", "commands:0:3", *mended],
+        "tidemark backfill": ["--range", "0=0..3"],
+        "tidemark rewind": ["--to-earliest", "--yes"],
+    }.items():
+        every = documented(command, "commands")
+        arguments = [*command.split()[1:], "--stream", "events", "--config", str(config), *options]
+        for lacking in [right for right in every if right.operation.name in ("READ", "WRITE")] or every:
+            secured.grant([right for right in every if right != lacking])
+            assert main(arguments) == 1, (command, lacking)
+            assert lacking.name in "".join(capfd.readouterr()), (command, lacking)
+        secured.grant(every)
+        assert main(arguments) == 0, (command, capfd.readouterr())
+    plain.land()
+    assert plain.ids() == [0, 2, 7, 7]
 
 
 @pytest.mark.parametrize("command", ["tidemark status", "tidemark adopt", "tidemark doctor"])
