@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ import pytest
 from starlette.applications import Starlette
 
 from tidemark.contract.errors import RetriableError, UsageError
+from tidemark.observe import server as serving
 from tidemark.observe.access import Gate, Token
 from tidemark.observe.actuator import WITHOUT_TOKEN, actuator_routes
 from tidemark.observe.health import Finding, Health, HealthBoard, overall
@@ -201,6 +204,27 @@ def test_a_strangers_page_cannot_read_or_write_through_a_browser_on_this_machine
     assert served.client.post("/actuator/health", headers=token).status_code == 405, (
         "there is nothing to write"
     )
+
+
+def test_clients_that_say_nothing_neither_keep_others_out_nor_their_connection(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 5)
+    monkeypatch.setattr(serving, "REQUEST_WITHIN", 0.6)
+    address = ("127.0.0.1", served.server.port)
+    silent = [socket.create_connection(address) for _ in range(12)]
+    for one in silent[::2]:
+        with contextlib.suppress(ConnectionError):
+            one.sendall(b"GET /actuator/health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+    with httpx.Client(base_url=served.server.url) as client:
+        assert client.get("/actuator/health/liveness").status_code == 200
+    for one in silent:
+        one.settimeout(10)
+        with contextlib.suppress(ConnectionError):
+            assert one.recv(1) == b"", "the server hangs up"
+        one.close()
+    # Who asks now and then keeps the connection, and one that was hung up on may come again.
+    assert served.client.get("/actuator/health/liveness").json() == {"status": "UP"}
 
 
 def test_a_port_that_is_taken_is_said_so(served: Served) -> None:

@@ -124,6 +124,19 @@ def test_a_value_with_line_breaks_stays_in_one_line() -> None:
     assert len(lines_of(out)) == 1
 
 
+def test_a_record_cannot_act_on_the_terminal_that_shows_a_line() -> None:
+    out = io.StringIO()
+    configure_logging("console", "DEBUG", stream=out)
+    hostile = "a\x1b[2J\x9b31m\x07\u202etxt.exe\u2028b"
+    try:
+        raise ValueError(f"cannot read {hostile}")
+    except ValueError:
+        structlog.get_logger("tidemark.x").error(hostile, code=hostile, correlation_id=hostile, exc_info=True)
+    text = out.getvalue()
+    assert not any(c in text for c in "\x1b\x9b\x07\u202e\u2028")
+    assert text.count("a\\x1b[2J\\x9b31m\\x07\\u202etxt.exe\\u2028b") >= 4
+
+
 def test_warnings_of_other_libraries_look_alike_and_are_redacted() -> None:
     out = io.StringIO()
     logging.getLogger().handlers[:] = []

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from tidemark.cli import letter_picture
+from tidemark.cli.dead_letters import _cell
 from tidemark.cli.ingest_progress import IngestProgress
-from tidemark.cli.status_picture import watched
+from tidemark.cli.status_picture import picture, watched
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.marks import Marks
 from tidemark.pipeline.status import PartitionStatus, StreamStatus
@@ -44,6 +47,37 @@ def test_the_watched_picture_shows_lag_and_rate_and_ends_with_ctrl_c() -> None:
     text = out.getvalue()
     assert "lag 90" in text
     assert "lag 50; 20 records/s" in text
+
+
+def test_the_picture_says_what_is_rejected_and_where_the_reasons_are() -> None:
+    out = io.StringIO()
+    rejecting = replace(status(90), dead_letters=7, breakers={"table": "OPEN", "dead-letters": "CLOSED"})
+    Console(file=out, width=120).print(picture([rejecting, status(100)]))
+    text = out.getvalue()
+    assert (
+        text.count("7 on the dead letter topic; why: tidemark dead-letters list --stream orders --summary")
+        == 1
+    )
+    assert text.count("breaker table: OPEN") == 1
+
+
+def test_a_hostile_letter_is_only_shown_on_the_terminal() -> None:
+    hostile = "\x1b]0;owned\x07 [bold]not ours[/bold] [/] \u202e"
+    names = (
+        *("letter_id", "stream_topic", "stream_partition", "stream_offset", "message_timestamp"),
+        *("failure_code", "failure_stage", "failure_class", "failure_message", "failed_at", "written_as"),
+        *("status", "attempts", "status_by", "status_note", "edit"),
+    )
+    letter = {**dict.fromkeys(names, hostile), "payload_omitted": None}
+    letter |= {"message_key": hostile.encode(), "message_payload": hostile.encode()}
+    out = io.StringIO()
+    console = Console(file=out, width=200, force_terminal=True, color_system=None)
+    console.print(letter_picture.picture(letter, "orders"))
+    console.print(_cell(hostile))
+    text = out.getvalue()
+    assert "\x1b]" not in text
+    assert "\u202e" not in text
+    assert text.count("[bold]not ours[/bold] [/]") >= 10
 
 
 def test_a_program_gets_one_line_of_json_a_look(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,7 @@ from rich.text import Text
 from tidemark.config.faults import ConfigurationFaults
 from tidemark.config.redaction import masked_text
 from tidemark.contract.errors import TidemarkError
+from tidemark.contract.harmless import harmless
 
 
 class Entry(NamedTuple):
@@ -184,7 +185,7 @@ def render_error(error: Exception, *, debug: bool = False) -> int:
 
 
 def _say(text: str, *, label: str = "error:", style: str = "bold red") -> None:
-    line = Text.assemble((label, style), " ", masked_text(text))
+    line = Text.assemble((label, style), " ", harmless(masked_text(text)))
     Console(stderr=True, highlight=False, soft_wrap=True).print(line)
 
 

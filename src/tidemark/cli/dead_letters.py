@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tidemark.cli.letter_options import (
     Codes,
@@ -35,6 +36,7 @@ from tidemark.cli.letter_picture import in_words, picture
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, print_json
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import UsageError
+from tidemark.contract.harmless import harmless
 
 _WIDE = frozenset({"failure_stage", "failed_at", "attempts"})
 _WIDTH = 120
@@ -277,7 +279,7 @@ def import_(
     Console(stderr=True).print(f"{count} letters read from {file}", highlight=False)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> Text:
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S}"
-    return "" if value is None else str(value)
+        return Text(f"{value:%Y-%m-%d %H:%M:%S}")
+    return Text("" if value is None else harmless(str(value)))

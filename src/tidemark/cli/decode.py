@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
 from tidemark.contract import records
 from tidemark.contract.errors import UsageError
+from tidemark.contract.harmless import harmless
 
 if TYPE_CHECKING:
     from tidemark.transform import Explained
@@ -85,7 +87,7 @@ def _table(names: list[str], found: list[Explained]) -> Table:
     table = Table("payload", "route", "code", "message or row", show_lines=False)
     for name, each in zip(names, found, strict=True):
         detail = each.message or (json.dumps(_plain(each.row), ensure_ascii=False) if each.row else "")
-        table.add_row(name, each.route, each.code or "", detail)
+        table.add_row(Text(name), each.route, each.code or "", Text(harmless(detail)))
     return table
 
 

@@ -8,10 +8,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tidemark.cli.ingest_progress import IngestProgress
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.config.redaction import masked_text
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.harmless import harmless
 from tidemark.contract.observer import SilentObserver
 
 app = typer.Typer(help="Land the streams: each record once, in its table or the dead letter queue.")
@@ -54,7 +57,9 @@ def ingest(
     else:
         _show(totals.of, [o.name for o in outcomes])
         for outcome in failed:
-            Console(stderr=True).print(f"[red]{outcome.name} stopped:[/red] {outcome.error}", highlight=False)
+            told = harmless(masked_text(str(outcome.error)))
+            line = Text.assemble((f"{outcome.name} stopped:", "red"), " ", told)
+            Console(stderr=True, highlight=False).print(line)
     if failed:
         raise typer.Exit(1)
 

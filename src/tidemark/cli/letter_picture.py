@@ -10,6 +10,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from tidemark.contract.harmless import harmless
+
 if TYPE_CHECKING:
     from tidemark.pipeline.replay import Replayed
 
@@ -26,8 +28,8 @@ def picture(letter: Any, stream: str) -> Group:
         *("status_by", "status_note", "edit"),
     ):
         if letter[name] is not None:
-            facts.add_row(Text(name, style="bold"), Text(str(letter[name])))
-    why = Text(letter["failure_message"] or "no message")
+            facts.add_row(Text(name, style="bold"), Text(harmless(str(letter[name]))))
+    why = Text(harmless(letter["failure_message"] or "no message"))
     which = f"--stream {shlex.quote(stream)} --letter {shlex.quote(letter['letter_id'])}"
     command = f"tidemark dead-letters replay {which}"
     return Group(
@@ -39,7 +41,7 @@ def picture(letter: Any, stream: str) -> Group:
             title="value",
             title_align="left",
         ),
-        Text(f"mend and replay:  {command} --edit \"replace(payload, '…', '…')\" --dry-run"),
+        Text(f"mend and replay:  {harmless(command)} --edit \"replace(payload, '…', '…')\" --dry-run"),
     )
 
 

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
 from tidemark.cli.progress import Progress
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
+from tidemark.contract.harmless import harmless
 from tidemark.listener.from_settings import connection_of
 from tidemark.listener.meter import watched
 from tidemark.observe.metrics import Metrics
@@ -172,13 +174,13 @@ def _print(
     table = Table("request", "type", "status", "attempts", "by", "archive", "error")
     for row in rows:
         table.add_row(
-            row.request.request_id,
-            row.request.report_type,
+            Text(row.request.request_id),
+            Text(row.request.report_type),
             row.status.value,
             str(row.attempts),
-            row.request.requested_by,
+            Text(harmless(row.request.requested_by)),
             row.archive_ref or "",
-            row.error_message if row.status is Status.FAILED else "",
+            Text(harmless(row.error_message or "") if row.status is Status.FAILED else ""),
         )
     console.print(table)
     for one in shown if show else []:
@@ -202,7 +204,7 @@ def _print_report(console: Console, report: dict[str, Any]) -> None:
     rows = report["rows"]
     table = Table(*(rows[0] if rows else ["(no rows)"]), title=report["request"]["reportType"])
     for one in rows[:50]:
-        table.add_row(*(str(value) for value in one.values()))
+        table.add_row(*(Text(harmless(str(value))) for value in one.values()))
     console.print(table)
     if len(rows) > 50:
         console.print(f"… and {len(rows) - 50} more rows")

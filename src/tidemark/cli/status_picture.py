@@ -34,6 +34,11 @@ def picture(streams: Sequence[StreamStatus], rates: dict[str, float] | None = No
             )
         if stream.problem:
             parts.append(Text(stream.problem, style="yellow"))
+        if stream.dead_letters:
+            why = f"tidemark dead-letters list --stream {stream.stream} --summary"
+            parts.append(
+                Text(f"{stream.dead_letters:,} on the dead letter topic; why: {why}", style="yellow")
+            )
         away = {name: state for name, state in stream.breakers.items() if state != "CLOSED"}
         if away:
             parts.append(Text("; ".join(f"breaker {n}: {s}" for n, s in away.items()), style="bold red"))

@@ -19,6 +19,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from tidemark.config.redaction import MASK, is_secret_name, masked_text
 from tidemark.config.redaction import redacted as redacted_mapping
+from tidemark.contract.harmless import harmless
 
 ROOM = "tidemark"
 PAYLOAD_NAMES = frozenset(
@@ -137,9 +138,9 @@ class ConsoleLine:
     def __call__(self, logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> str:
         fields = " ".join(f"{k}={_quoted(v)}" for k, v in event.items() if k not in _PREFIX_NAMES)
         time, thread, level = (str(event.get(name, "")) for name in ("timestamp", "thread", "level"))
-        traced = f"[{event.get('correlation_id') or '-'}] {event.get('logger', '')}"
+        traced = f"[{_one_line(event.get('correlation_id') or '-')}] {event.get('logger', '')}"
         line = f"{time[:23]} [{thread}] {level} {traced} - {_one_line(event.get('event'))}"
-        after = [str(event[name]) for name in ("stack", "exception") if event.get(name)]
+        after = [harmless(str(event[name])) for name in ("stack", "exception") if event.get(name)]
         return "\n".join([f"{line} {fields}" if fields else line, *after])
 
 
@@ -178,7 +179,7 @@ def _hidden(value: object) -> str:
 
 
 def _one_line(value: object) -> str:
-    return str(value).replace("\r", "\\r").replace("\n", "\\n")
+    return harmless(str(value).replace("\r", "\\r").replace("\n", "\\n"))
 
 
 def _quoted(value: object) -> str:

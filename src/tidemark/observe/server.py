@@ -10,10 +10,50 @@ from typing import Any, Self
 
 import structlog
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tidemark.contract.errors import UsageError
 
 log = structlog.get_logger(__name__)
+
+
+MOST_CONNECTIONS = 200
+REQUEST_WITHIN = 15.0
+"""Seconds that a client has to send the head of a request in."""
+
+
+class Connection(H11Protocol):
+    """One client's. A process that lands records has better uses for its file handles than those who connect
+    and say nothing: they are hung up on after `REQUEST_WITHIN`, or, the longest silent first, when somebody
+    else wants in and there are `MOST_CONNECTIONS`.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base
+        super().connection_made(transport)
+        self.silent_since = self.loop.time()
+        self._look_again()
+        silent = [c for c in self.connections if isinstance(c, Connection) and c.silent]
+        if len(self.connections) > MOST_CONNECTIONS and silent:
+            min(silent, key=lambda c: c.silent_since).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._look.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        self.silent_since = self.loop.time()
+        super().on_response_complete()
+
+    @property
+    def silent(self) -> bool:
+        """No request of it is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _look_again(self) -> None:
+        if self.silent and self.loop.time() - self.silent_since >= REQUEST_WITHIN:
+            self.transport.abort()
+            return
+        self._look = self.loop.call_later(REQUEST_WITHIN / 3, self._look_again)
 
 
 class HttpServer:
@@ -38,6 +78,7 @@ class HttpServer:
         self.port = listening.getsockname()[1]
         config = uvicorn.Config(
             self._app,
+            http=Connection,
             log_config=None,
             access_log=False,
             lifespan="off",

@@ -32,7 +32,8 @@ class PartitionStatus:
 @dataclass(frozen=True)
 class StreamStatus:
     """One table of a stream. `problem` says why the rest is missing, or why the stream would not start.
-    `breakers`: destination -> state of those that were used on this machine.
+    `breakers`: destination -> state of those that were used on this machine. `counts`: what became of the
+    records of a batch, as its next commit says. `dead_letters`: offsets in the DLQ topic, None without one.
     """
 
     stream: str
@@ -46,6 +47,7 @@ class StreamStatus:
     seq: int = 0
     restored: bool = False
     counts: dict[str, int] = field(default_factory=dict)
+    dead_letters: int | None = None
     breakers: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
 
@@ -66,11 +68,22 @@ def status_of(spark: SparkSession, settings: Settings, name: str) -> list[Stream
         label = name if kind == "decoded" else f"{name}.{kind}"
         try:
             status = _status(spark, settings, label, stream.kafka_topic, table)
+            if kind == "decoded":
+                status = replace(status, dead_letters=_offsets_in(settings, stream.dlq_topic))
         except TidemarkError as error:
             status = StreamStatus(label, stream.kafka_topic, str(table), problem=error.message)
         states = {b.name.removeprefix(f"{label}/"): b.state.value for b in breakers if _of(b.name, label)}
         found.append(replace(status, breakers=states))
     return found
+
+
+def _offsets_in(settings: Settings, topic_name: str) -> int | None:
+    admin = KafkaAdmin(settings.kafka)
+    topic = admin.find(topic_name)
+    if topic is None:
+        return None
+    first = admin.earliest(topic)
+    return sum(max(0, end - first.at(p)) for p, end in admin.ends(topic).items())
 
 
 def _of(breaker: str, label: str) -> bool:
