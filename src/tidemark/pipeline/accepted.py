@@ -17,6 +17,7 @@ from tidemark.pipeline.fault_points import reach
 from tidemark.pipeline.held_ledger import HeldLedger
 from tidemark.pipeline.modes import write
 from tidemark.pipeline.novelty import Bounds, Novelty
+from tidemark.pipeline.unreadable import check_readable
 from tidemark.sink.append import Committed
 
 
@@ -95,5 +96,9 @@ class AcceptedRows:
         watched = observe(self.routed, observation, carried=carried)
         reach("before-append")
         own = ledger.next_commit(self.batch_id, self._attempts, self.bounds)
-        committed = write(plan, watched, own, self.bounds, self.novelty)
+        try:
+            committed = write(plan, watched, own, self.bounds, self.novelty)
+        except Exception as error:
+            check_readable(error, plan.stream)
+            raise
         return committed, census_of(observation)

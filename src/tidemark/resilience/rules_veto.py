@@ -198,6 +198,12 @@ VETO = (
         FENCED,
     ),
     _veto("second-writer", Match(classes=frozenset({"ConcurrentTransactionException"})), FENCED),
+    # A segment with a wrong checksum: the client gives up the partition there, and so does every retry.
+    _veto(
+        "unreadable",
+        Match(message=r"Record (?:batch )?for partition \S+ at offset \d+ is invalid"),
+        DATA_LOSS,
+    ),
     _veto("data-loss", Match(conditions=frozenset({"KAFKA_DATA_LOSS"})), DATA_LOSS),
     _veto("data-loss", Match(kafka=frozenset({"OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"})), DATA_LOSS),
     _veto(
