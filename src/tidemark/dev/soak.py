@@ -130,7 +130,7 @@ def _keep_up(site: SoakSite, books: Books, what: str, fault: SoakFault | None) -
 def _show(console: Console, books: Books, seed: int) -> None:
     table = Table("fault", "times", "recovered in s, typically", "at most", title=f"Soak with seed {seed}")
     for name, seconds in sorted(books.recoveries.items()):
-        typical = sorted(seconds)[len(seconds) // 2]
+        typical = sorted(seconds)[(len(seconds) - 1) // 2]
         table.add_row(name, str(len(seconds)), f"{typical:.1f}", f"{max(seconds):.1f}")
     console.print(table)
     for stop in books.stops:
