@@ -7,13 +7,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tidemark.contract.errors import ConfigError
 from tidemark.dev.producers import SampleRecord, delete_topic
 from tidemark.listener import Batch, Failure, ListenerStopped, Record
 from tidemark.listener.dead_letter import HEADER_BUDGET, dead_letter_headers
+from tidemark.listener.executor import ThreadExecution
+from tidemark.listener.judging import judge_with
 from tidemark.listener.settlement import GivenUp
+from tidemark.resilience.classification import Classifier
 
 if TYPE_CHECKING:
     from tests.listener.conftest import Scene
@@ -26,11 +30,26 @@ def fail(batch: Batch) -> None:
     raise ValueError("no")
 
 
+def test_a_line_of_a_batch_is_traced_to_its_records() -> None:
+    records = tuple(Record("t", 2, offset, None, None, (("traceparent", b"00-7"),)) for offset in (5, 6, 8))
+    traced: list[str] = []
+
+    def handler(batch: Batch) -> None:
+        traced.append(structlog.contextvars.get_contextvars()["correlation_id"])
+
+    for batch in (Batch(records), Batch(records[:1])):
+        assert ThreadExecution(batch, handler, judge_with(Classifier())).wait(10) is not None
+    assert traced == ["t-2-5+2", "00-7"]
+
+
 def test_nothing_is_committed_and_the_listener_stops_when_the_dlq_keeps_refusing(scene: Scenes) -> None:
     one = scene(max_message_bytes="100")
     one.fill([1])
-    running = one.listen(fail, max_attempts=1, max_dlq_failures=2)
-    assert running.ended()
+    with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as logged:
+        running = one.listen(fail, max_attempts=1, max_dlq_failures=2)
+        assert running.ended()
+    traced = [e["correlation_id"] for e in logged if e["event"] == "dead letters not written"]
+    assert traced == [f"{one.topic}-0-0"] * 2
     assert isinstance(running.raised, ListenerStopped)
     assert one.committed() == {}
     assert one.dead_letter_count() == 0

@@ -242,9 +242,12 @@ def test_the_event_is_dead_lettered_and_the_row_failed_when_retries_are_exhauste
         raise RetriableError("the archive is away")
 
     strategy = echo(before)
-    flow.worker(strategy)
-    request_id = flow.submit(n=1)
-    row = flow.wait_for(request_id, Status.FAILED)
+    with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as logged:
+        flow.worker(strategy)
+        request_id = flow.submit(n=1)
+        row = flow.wait_for(request_id, Status.FAILED)
+        flow.wait_until(lambda: any(e["event"] == "request given up" for e in logged))
+    assert {e.get("correlation_id") for e in logged if e.get("request_id") == request_id} == {request_id}
     assert (row.attempts, len(strategy.made)) == (4, 4)
     assert row.error_message == "the archive is away"
     (letter,) = flow.dead_letters()

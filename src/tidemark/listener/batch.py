@@ -58,6 +58,12 @@ class Batch:
         return len(self.records)
 
     @property
+    def correlation_id(self) -> str:
+        """The record's where it is one; else made from the first one's coordinates and how many follow."""
+        first, *others = self.records
+        return f"{first.coordinates}+{len(others)}" if others else first.correlation_id
+
+    @property
     def spans(self) -> dict[Partition, tuple[int, int]]:
         """Per partition the first and last offset, both inclusive."""
         spans: dict[Partition, tuple[int, int]] = {}

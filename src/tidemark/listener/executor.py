@@ -45,11 +45,11 @@ class ThreadExecution:
         self._thread.start()
 
     def _run(self) -> None:
-        bound: dict[str, object] = {"batch_size": len(self._batch), "attempt": self._batch.attempt}
-        if len(self._batch) == 1:
-            bound["correlation_id"] = self._batch.records[0].correlation_id
+        batch = self._batch
         try:
-            with structlog.contextvars.bound_contextvars(**bound):
+            with structlog.contextvars.bound_contextvars(
+                correlation_id=batch.correlation_id, batch_size=len(batch), attempt=batch.attempt
+            ):
                 returned = self._handler(self._batch)
             self._result = returned if isinstance(returned, BatchResult) else BatchResult.success()
         except BaseException as error:

@@ -66,16 +66,17 @@ class GivingUp:
     def _told(self, given_up: GivenUp, verdict: Verdict, assignment: Assignment) -> bool:
         """Whether the hook returned. If not, the record stays, but is not published a second time."""
         where = given_up.record.coordinates
-        try:
-            if self._on_given_up is not None:
-                self._on_given_up(given_up)
-        except NonRetriableError:
-            raise
-        except Exception as error:
-            self._untold[where] = self._untold.get(where, 0) + 1
-            log.error("given up, but not noted down", record=where, error=type(error).__name__)
-            self._delay([given_up], verdict, assignment, self._backoff(self._untold[where]))
-            return False
+        with structlog.contextvars.bound_contextvars(correlation_id=given_up.record.correlation_id):
+            try:
+                if self._on_given_up is not None:
+                    self._on_given_up(given_up)
+            except NonRetriableError:
+                raise
+            except Exception as error:
+                self._untold[where] = self._untold.get(where, 0) + 1
+                log.error("given up, but not noted down", record=where, error=type(error).__name__)
+                self._delay([given_up], verdict, assignment, self._backoff(self._untold[where]))
+                return False
         self._untold.pop(where, None)
         return True
 

@@ -111,9 +111,10 @@ class AtLeastOnceListener:
             self._check_topics()
             self._rebalance.subscribe()
             while not self._stop.is_set():
-                records = self._collect()
-                if records:
-                    self._settle(*self._execute(records))
+                if records := self._collect():
+                    traced = Batch(tuple(records)).correlation_id
+                    with structlog.contextvars.bound_contextvars(correlation_id=traced):
+                        self._settle(*self._execute(records))
             return self.totals
         finally:
             self._rebalance.commit_done()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -182,7 +183,9 @@ class Gate:
                         error=type(error).__name__,
                     )
 
-        thread = threading.Thread(target=beat, name="lease", daemon=True)
+        # With what is bound here, the correlation id among it.
+        here = contextvars.copy_context()
+        thread = threading.Thread(target=lambda: here.run(beat), name="lease", daemon=True)
         thread.start()
         try:
             yield lost

@@ -99,7 +99,8 @@ class ReportService:
                 f"request {request_id} is {row.status.value}", hint="only a FAILED request can be retried"
             )
         row = self.status(request_id)
-        self._publish(row)
+        with structlog.contextvars.bound_contextvars(correlation_id=row.correlation_id):
+            self._publish(row)
         return row
 
     def cancel(self, request_id: str) -> StatusRow:
