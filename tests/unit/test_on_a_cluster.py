@@ -26,6 +26,7 @@ def test_a_cluster_decides_itself_what_this_machine_would_get_wrong() -> None:
         "spark.driver.host",
         "spark.driver.bindAddress",
         "spark.ui.enabled",
+        "spark.sql.ui.explainMode",
         "spark.default.parallelism",
         "spark.sql.shuffle.partitions",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism",

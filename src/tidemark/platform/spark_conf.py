@@ -23,8 +23,9 @@ AVRO_LIMITS = tuple(
 make Avro's reader ask for that memory, and the process dies of one record instead of rejecting it."""
 
 _OF_ONE_MACHINE = (
-    *("spark.driver.host", "spark.driver.bindAddress", "spark.ui.enabled", "spark.default.parallelism"),
-    *("spark.sql.shuffle.partitions", "spark.sql.sources.parallelPartitionDiscovery.parallelism"),
+    *("spark.driver.host", "spark.driver.bindAddress", "spark.ui.enabled", "spark.sql.ui.explainMode"),
+    *("spark.default.parallelism", "spark.sql.shuffle.partitions"),
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism",
 )
 """What a cluster knows better: its `spark-defaults.conf` and Spark's own defaults hold there."""
 
@@ -66,6 +67,8 @@ def local_conf(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
+        # Each execution writes its plan for a page that is not there; at length, a twelfth of a small batch.
+        "spark.sql.ui.explainMode": "simple",
         "spark.ui.showConsoleProgress": "false",
         "spark.default.parallelism": cores,
         "spark.sql.shuffle.partitions": cores,
