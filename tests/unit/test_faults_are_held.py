@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tidemark.contract import errors
+
 TESTS = Path(__file__).parents[1]
 EVERY_STEP = "test_nothing_is_lost_or_doubled_when_the_writer_is_killed_at_every_step_of_a_batch"
 TABLE_DRIVEN = "test_every_record_is_accounted_for_and_none_is_there_twice_when_there_was"
@@ -123,3 +125,16 @@ def names() -> set[str]:
 @pytest.mark.parametrize("held", [RELIABILITY, FAULT_TOLERANCE, BAD_DAY], ids=["guarantees", "modes", "day"])
 def test_each_fault_has_the_test_that_is_named_for_it(names: set[str], held: dict[str, str]) -> None:
     assert {fault: test for fault, test in held.items() if test not in names} == {}
+
+
+def test_each_code_of_a_stop_leads_to_a_page_of_the_runbook() -> None:
+    runbook = (TESTS.parent / "docs/runbook.md").read_text()
+    kinds = (kind for kind in vars(errors).values() if isinstance(kind, type))
+    codes = {kind.condition for kind in kinds if issubclass(kind, errors.TidemarkError)}
+    rows = "\n".join(line for line in runbook.splitlines() if line.startswith("| `TIDEMARK_"))
+    assert {code for code in codes - {"TIDEMARK"} if f"`{code}`" not in rows} == set()
+    sections = {
+        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^## (.+)$", runbook, re.M)
+    }
+    assert set(re.findall(r"\(#([^)]+)\)", rows)) <= sections
