@@ -22,7 +22,7 @@ say = @printf '\033[1m%s\033[0m\n' "$(1)"
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: install
 install: .venv/.installed ## Set up .venv with everything pinned
@@ -46,6 +46,11 @@ test: .venv/.installed ## The whole suite
 .PHONY: test-fast
 test-fast: .venv/.installed ## The tests that need neither Spark nor a broker
 	@$(BIN)/python -m pytest tests/unit
+
+.PHONY: test-cluster
+test-cluster: .venv/.installed ## The ingest on a standalone Spark cluster of processes that are killed in mid-batch
+	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python -m pytest tests/cluster
 
 .PHONY: test-matrix
 test-matrix: .venv/.installed ## The suite's short part on each Python 3.11-3.13 and Java 17, 21 that is here
@@ -75,6 +80,18 @@ check: .venv/.installed ## Format, lint, types, spelling, dead and duplicate cod
 bench: .venv/.installed ## Measure against other ways, in turn, on one topic: table, JSON and plot in bench/results
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/bench.txt
 	@$(BIN)/python bench/ingest.py --out bench/results $(BENCH)
+
+.PHONY: bench-scaling
+bench-scaling: .venv/.installed ## Cost as table, bad records, partitions, streams and cores grow; starts and small batches
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/bench.txt
+	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python bench/growth.py --out bench/results $(BENCH)
+
+.PHONY: bench-long
+bench-long: .venv/.installed ## Memory over batches without end, beside the bare way: make bench-long MINUTES=60
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/bench.txt
+	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python bench/long.py --out bench/results --minutes $(or $(MINUTES),60) $(BENCH)
 
 .PHONY: soak
 soak: .venv/.installed ## Load with random faults: make soak MINUTES=20 SEED=1; the books at the end

@@ -129,6 +129,18 @@ def test_records_land_in_partitions_by_close_of_business_date_when_the_stream_as
     assert letter["category"] == "RULE_VIOLATED"
 
 
+def test_a_batch_lands_in_as_many_files_as_asked_when_the_topic_has_more_partitions(stream: Make) -> None:
+    events = stream(partitions=8)
+    events.options["processing"] = {"max-partitions": 2}
+    events.produce(*[SampleRecord(good(i), partition=i % 8) for i in range(40)])
+    events.produce(*[SampleRecord(BAD, partition=p) for p in range(8)])
+    events.land()
+    (report,) = events.reports
+    assert (report.read, report.accepted, report.rejected, report.files_written) == (48, 40, 8, 2)
+    assert events.ids() == list(range(40))
+    assert len(events.accounted()) == 48
+
+
 def test_adopted_marks_come_from_the_rows_when_the_table_lost_its_ledger(stream: Make) -> None:
     events = stream(partitions=2)
     events.produce(*[SampleRecord(good(i), partition=i % 2) for i in range(6)])

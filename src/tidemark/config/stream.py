@@ -67,6 +67,11 @@ class Processing(Section):
     min_partitions: int | None = Field(
         None, ge=1, description="Spark tasks to read a batch with, if more than Kafka partitions."
     )
+    max_partitions: int | None = Field(
+        None,
+        ge=1,
+        description="Spark tasks that land a batch, if fewer than Kafka partitions. Each writes a file.",
+    )
 
     @model_validator(mode="after")
     def _bounds(self) -> Self:
@@ -74,6 +79,8 @@ class Processing(Section):
             raise ValueError(
                 f"max-batch-size ({self.max_batch_size}) is below batch-size ({self.batch_size})"
             )
+        if self.max_partitions is not None and self.min_partitions is not None:
+            raise ValueError("min-partitions and max-partitions exclude each other")
         return self
 
 

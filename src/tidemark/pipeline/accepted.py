@@ -90,10 +90,10 @@ class AcceptedRows:
                 raise RestartStream("the marks moved between two attempts of one batch")
         self._attempts += 1
         ledger.doubt()
-        tasks = max(len(self.bounds.partitions), plan.processing.min_partitions or 0, 2)
+        routed, tasks = self._tasks()
         observation = Observation()
         carried = letters_carried(plan.processing.rejected_in_memory, tasks)
-        watched = observe(self.routed, observation, carried=carried)
+        watched = observe(routed, observation, carried=carried)
         reach("before-append")
         own = ledger.next_commit(self.batch_id, self._attempts, self.bounds)
         try:
@@ -102,3 +102,12 @@ class AcceptedRows:
             check_readable(error, plan.stream)
             raise
         return committed, census_of(observation)
+
+    def _tasks(self) -> tuple[DataFrame, int]:
+        """The batch and in how many tasks it lands: as it is read, or some Kafka partitions to a task."""
+        processing = self.plan.processing
+        tasks = max(len(self.bounds.partitions), processing.min_partitions or 0, 2)
+        most = processing.max_partitions
+        if most is None or most >= tasks:
+            return self.routed, tasks
+        return self.routed.coalesce(most), most

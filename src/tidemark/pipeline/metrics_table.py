@@ -16,6 +16,7 @@ from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.observer import StreamObserver
 from tidemark.observe.metrics import Metrics
 from tidemark.pipeline.beside import Beside
+from tidemark.platform.local_rows import rows_of
 
 log = structlog.get_logger(__name__)
 
@@ -75,9 +76,8 @@ class MetricsTable(Beside, StreamObserver):
         if not rows:
             return 0
         try:
-            writer = (
-                self._spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append")
-            )
+            landed = rows_of(self._spark, rows, SCHEMA)
+            writer = landed.coalesce(1).write.format("delta").mode("append")
             if self._table.path is not None:
                 writer.save(self._table.path)
             else:

@@ -14,6 +14,7 @@ from tidemark.contract import records
 from tidemark.contract.correlation import correlation_id_of
 from tidemark.contract.routes import Route
 from tidemark.pipeline.census import LARGEST_CARRIED_BYTES, Census
+from tidemark.platform.local_rows import rows_of
 from tidemark.sink.dead_letter import REJECTED_COLUMNS, DeadLetterTopic
 from tidemark.sink.oversized import keep_oversized
 
@@ -34,7 +35,7 @@ def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic
     """
     if census.letters is not None:
         rows = [tuple(row[c] for c in REJECTED_COLUMNS) for row in census.letters]
-        carried = routed.sparkSession.createDataFrame(rows, CARRIED_SCHEMA).withColumn(
+        carried = rows_of(routed.sparkSession, rows, CARRIED_SCHEMA).withColumn(
             records.TIMESTAMP, F.timestamp_micros(records.TIMESTAMP)
         )
         if letters.max_bytes < _SURELY_FITS:

@@ -12,6 +12,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Fenced, LedgerError, RestartStream, RetriableError
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.platform.commit_lock import commit_lock
+from tidemark.platform.local_rows import no_rows
 from tidemark.sink.ledger import LedgerState, commits_since, find_token, foreign_commit, restored_since
 from tidemark.sink.table_log import DeltaLog, LogEntry
 
@@ -79,7 +80,7 @@ def write_own(rows: DataFrame, table: TableRef, own: OwnCommit, arrived: Arrived
 
 def append_nothing(spark: SparkSession, table: TableRef, own: OwnCommit, schema: T.StructType) -> Committed:
     """An empty own commit: opens a generation, keeps marks alive, or moves them."""
-    return append(spark.createDataFrame([], schema), table, own)
+    return append(no_rows(spark, schema), table, own)
 
 
 def state_after(committed: Committed, before: LedgerState) -> LedgerState:
