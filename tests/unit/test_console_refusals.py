@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,23 @@ def test_a_form_that_is_too_large_is_refused(console: httpx.Client) -> None:
     answer = console.post("/dead-letters/letter", data=form)
     assert (answer.status_code, "larger than" in answer.text) == (413, True)
     assert "tidemark dead-letters replay" in answer.json()["hint"]
+
+
+def test_a_form_of_endless_fields_and_one_to_sign_in_that_is_large_are_refused_at_once(
+    console: httpx.Client,
+) -> None:
+    began = time.monotonic()
+    answer = console.post("/dead-letters/letter", content=b"a&" * 1_999_999)
+    assert (answer.status_code, "more than 50 fields" in answer.text) == (413, True)
+    answer = console.post("/sign-in", content=b"token=" + b"x" * 20_000, headers={"Authorization": ""})
+    assert (answer.status_code, "larger than 16384" in answer.text) == (413, True)
+    assert time.monotonic() - began < 3, "nobody else waits for it"
+
+
+def test_an_accept_header_that_makes_no_sense_gets_the_plain_metrics(console: httpx.Client) -> None:
+    wrong = {"Accept": "application/openmetrics-text; version=zzz;q=abc,,;"}
+    answer = console.get("/actuator/prometheus", headers=wrong)
+    assert (answer.status_code, "tidemark_build_info" in answer.text) == (200, True)
 
 
 def test_a_stream_that_is_not_there_is_named_and_a_script_in_its_name_is_text(console: httpx.Client) -> None:

@@ -195,8 +195,10 @@ def test_a_token_is_asked_for_when_bound_elsewhere(served: Served) -> None:
 
 
 def test_a_strangers_page_cannot_read_or_write_through_a_browser_on_this_machine(served: Served) -> None:
-    rebound = served.client.get("/actuator/health", headers={"Host": "evil.example:8080"})
-    assert rebound.status_code == 421
+    for host in ("evil.example:8080", "127.evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil.example"):
+        assert served.client.get("/actuator/health", headers={"Host": host}).status_code == 421, host
+    for host in ("localhost:8080", "127.0.0.2", "[::1]:8080"):
+        assert served.client.get("/actuator/health", headers={"Host": host}).status_code == 200, host
     token = {"Authorization": "Bearer let-me-in"}
     foreign = served.client.post("/actuator/health", headers={**token, "Origin": "https://evil.example"})
     assert foreign.status_code == 403

@@ -24,9 +24,10 @@ def test_the_options_go_over_the_configuration() -> None:
 
 
 def test_an_address_that_others_reach_is_refused_without_a_token() -> None:
-    with pytest.raises(UsageError, match="can be reached from outside") as raised:
-        _where(MetricsSettings(), "0.0.0.0", None)
-    assert "metrics.token" in str(raised.value.hint)
+    for host in ("0.0.0.0", "127.example.org"):
+        with pytest.raises(UsageError, match="can be reached from outside") as raised:
+            _where(MetricsSettings(), host, None)
+        assert "metrics.token" in str(raised.value.hint)
 
 
 def test_charts_show_lag_and_the_rate_between_two_looks() -> None:

@@ -12,6 +12,7 @@ from tidemark.observe.access import Token
 
 NAME_COOKIE = "tidemark-name"
 MOST_BODY_BYTES = 4 * 1024 * 1024
+MOST_FIELDS = 50
 
 log = structlog.get_logger("tidemark.console")
 
@@ -33,17 +34,21 @@ def cookie_of(name: str) -> str:
     return quote(name)
 
 
-async def fields_of(request: Request) -> dict[str, str]:
-    """The fields of a form, the last of a name. Raises FormTooLarge."""
+async def fields_of(request: Request, *, most: int = MOST_BODY_BYTES) -> dict[str, str]:
+    """The fields of a form, the last of a name. Raises FormTooLarge beyond `most` bytes or MOST_FIELDS."""
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MOST_BODY_BYTES:
+        if len(body) > most:
             raise FormTooLarge(
-                f"the form is larger than {MOST_BODY_BYTES} bytes",
+                f"the form is larger than {most} bytes",
                 "mend a value that large with `tidemark dead-letters replay --edit`",
             )
-    return dict(parse_qsl(body.decode("utf-8", errors="replace"), keep_blank_values=True))
+    text = body.decode("utf-8", errors="replace")
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError as error:
+        raise FormTooLarge(f"the form has more than {MOST_FIELDS} fields") from error
 
 
 def noted(request: Request, action: str, fields: dict[str, str], **what: object) -> tuple[str, str]:

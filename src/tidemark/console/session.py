@@ -13,6 +13,7 @@ from tidemark.observe.access import COOKIE, Token
 
 SIGN_IN = "/sign-in"
 _DAY = 86_400
+_MOST_BYTES = 16 * 1024
 
 log = structlog.get_logger("tidemark.console")
 
@@ -22,7 +23,8 @@ def session_routes(token: Token) -> list[Route]:
         return page(request, "sign_in.html", next=_local(request.query_params.get("next", "/")), problem=None)
 
     async def sign_in(request: Request) -> Response:
-        fields = await fields_of(request)
+        # Anybody may send this one.
+        fields = await fields_of(request, most=_MOST_BYTES)
         target, name = _local(fields.get("next", "/")), fields.get("name", "").strip()[:100]
         if not token.is_it(fields.get("token", "").strip()):
             log.warning("sign-in refused", who=name)

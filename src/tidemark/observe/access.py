@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -15,14 +16,6 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 COOKIE = "tidemark-console"
-_LOOPBACK_NAMES = frozenset(
-    {
-        "localhost",
-        "127.0.0.1",
-        "[::1]",
-        "::1",
-    }
-)
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 Scope = MutableMapping[str, Any]
@@ -90,7 +83,7 @@ class Gate:
 
     def _refusal(self, connection: HTTPConnection) -> Response | None:
         host = _host_name(connection)
-        if self._loopback and not (host in _LOOPBACK_NAMES or host.startswith("127.")):
+        if self._loopback and not _is_loopback(host):
             return _problem(421, f"{host} is not this machine's name: use 127.0.0.1")
         writes = connection.scope["method"] not in _SAFE_METHODS
         if writes and not _from_our_page(connection):
@@ -109,6 +102,14 @@ def _host_name(connection: HTTPConnection) -> str:
     host = connection.headers.get("host", "")
     name, _, port = host.rpartition(":")
     return (name if name and port.isdigit() else host).lower()
+
+
+def _is_loopback(host: str) -> bool:
+    """An address, not the look of one: `127.evil.example` is a name that its owner points where they like."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _from_our_page(connection: HTTPConnection) -> bool:

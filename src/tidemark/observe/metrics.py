@@ -112,8 +112,13 @@ class Metrics:
         return list(self.registry.collect())
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """The registry as Prometheus reads it, and its content type."""
-        encode, kind = choose_encoder(accept)
+        """The registry as Prometheus reads it, and its content type. An `accept` that makes no sense gets the
+        plain format.
+        """
+        try:
+            encode, kind = choose_encoder(accept)
+        except (TypeError, ValueError):
+            encode, kind = choose_encoder("")
         return encode(self.registry), kind
 
 
