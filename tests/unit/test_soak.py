@@ -12,9 +12,8 @@ import pytest
 from tidemark.dev import soak as soak_module
 from tidemark.dev.demo_audit import Verdict
 from tidemark.dev.demo_configuration import DemoFiles
-from tidemark.dev.soak_faults import FAULTS, POINTS
+from tidemark.dev.soak_faults import FAULTS
 from tidemark.dev.soak_writer import spare_configuration
-from tidemark.pipeline import fault_points
 
 
 def books(*, lost: int = 0, stops: tuple[str, ...] = ()) -> soak_module.Books:
@@ -69,10 +68,6 @@ def test_the_exit_code_is_0_only_when_the_books_are_whole_and_nobody_stopped(
 def test_the_default_seed_draws_each_fault_when_the_soak_is_long() -> None:
     chance = Random(1)
     assert {chance.choice(FAULTS).name for _ in range(200)} == {fault.name for fault in FAULTS}
-
-
-def test_the_points_that_kill_are_points_of_the_product() -> None:
-    assert set(POINTS) <= set(fault_points.POINTS)
 
 
 def test_a_writer_elsewhere_has_a_checkpoint_and_a_state_of_its_own(tmp_path: Path) -> None:

@@ -19,22 +19,13 @@ from tidemark.dev.demo_configuration import STREAM, TOPIC
 from tidemark.dev.producers import admin
 from tidemark.dev.soak_site import SoakSite
 from tidemark.dev.soak_writer import SoakWriter, spare_configuration
+from tidemark.pipeline.fault_points import BATCH_POINTS
 from tidemark.pipeline.rewind import To, rewind
 from tidemark.pipeline.targets import targets_of
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.ledger import read_state
 from tidemark.sink.table_log import DeltaLog
 
-POINTS = (
-    "batch-start",
-    "read-log",
-    "before-append",
-    "after-append",
-    "before-publish",
-    "publish",
-    "after-publish",
-    "after-group-commit",
-)
 _MOST_PARTITIONS = 12
 _BACK = 20
 """How many own commits a RESTORE goes back at most."""
@@ -56,7 +47,7 @@ def _kill(site: SoakSite) -> None:
 
 def _kill_at_a_point(site: SoakSite) -> None:
     """The next life dies by itself there, unless no batch comes that way."""
-    site.writer.start(faults=f"{site.chance.choice(POINTS)}=kill@{site.chance.randint(1, 3)}")
+    site.writer.start(faults=f"{site.chance.choice(BATCH_POINTS)}=kill@{site.chance.randint(1, 3)}")
     site.writer.wait(45)
 
 

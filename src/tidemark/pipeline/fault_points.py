@@ -14,7 +14,7 @@ from collections import Counter
 from tidemark.contract.errors import RetriableError
 
 VARIABLE = "TIDEMARK_FAULTS"
-POINTS = (
+BATCH_POINTS = (
     "batch-start",
     "read-log",
     "before-append",
@@ -23,11 +23,11 @@ POINTS = (
     "publish",
     "after-publish",
     "after-group-commit",
-    "letters-start",
-    "letters-merged",
-    "replay-decided",
-    "replay-landed",
-    "replay-noted",
+)
+POINTS = (
+    *BATCH_POINTS,
+    *("letters-start", "letters-merged"),
+    *("replay-decided", "replay-landed", "replay-noted"),
 )
 _reached: Counter[str] = Counter()
 
