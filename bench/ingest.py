@@ -1,6 +1,8 @@
 """`make bench`: Kafka to Delta, Tidemark with every guarantee on against others, on the same records.
 
-Options: `--records`, `--batch`, `--rounds`, `--partitions`, `--bad` (share of bad records), `--cores`,
+Options: `--records`, `--size` (bytes of one, in JSON), `--bad` (share of bad records), `--days` (values of
+the column `cob`; above 1 it partitions the tables), `--codec` (of Parquet files), `--batch`, `--rounds`,
+`--partitions`, `--cores`, `--formats` (JSON, CSV, AVRO, CHANGES), `--only` (one of the ways, repeatable) and
 `--out` (a folder for `ingest.json` and `ingest.svg`). Medians over the rounds, in which each has its turn.
 """
 
@@ -8,67 +10,59 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import random
 import shutil
 import statistics
-import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
+from machine import machine
 from meter import Taken, metered
 from rich.console import Console
 from rich.table import Table
-from rivals import RIVALS, Batches, Load
+from rivals import CHANGES, RIVALS, Batches, Load
+from samples import BASE_BYTES, FORMATS, Samples
 
 from tidemark.dev.broker import EmbeddedBroker
-from tidemark.dev.producers import SampleRecord, create_topic, produce
-from tidemark.platform.java import find_java
+from tidemark.dev.producers import create_topic, produce
 from tidemark.platform.session import local_session
 
-REFERENCE = {"tidemark": "bare from_json append", "tidemark, landing only": "bare raw append"}
+REFERENCE = {
+    "tidemark": "bare from_json append",
+    "tidemark, landing only": "bare raw append",
+    "tidemark, CSV": "tidemark",
+    "tidemark, Avro": "tidemark",
+    "tidemark, changes": "kafka2delta",
+}
 SECOND = "delta-rs loop"
-
-
-def records(count: int, bad: float) -> Iterator[SampleRecord]:
-    lot = random.Random(0)
-    for n in range(count):
-        text = (
-            f'{{"user_id":"u-{n % 1000}","event_type":"click","amount":{n % 50}.25,"quantity":{n % 60},'
-            f'"occurred_at":"2024-07-01T12:{n % 60:02d}:{n // 60 % 60:02d}.123Z","cob":"2024-07-01",'
-            f'"price":{n % 900}.5,"active":true,"note":"order number {n} of the day","session":{n * 7}}}'
-        )
-        if lot.random() < bad:
-            text = text.replace('"quantity":', '"quantity":"many","was":')
-        yield SampleRecord(text.encode(), key=f"u-{n % 1000}".encode())
 
 
 def main() -> None:
     asked = _arguments()
     console = Console(highlight=False)
     folder = Path(tempfile.mkdtemp(prefix="tidemark-bench-"))
-    rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in RIVALS}
+    ways = {name: way for name, way in RIVALS.items() if _wanted(name, way[1], asked)}
+    rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in ways}
     try:
         with EmbeddedBroker(folder / "broker") as broker:
-            load = Load(broker.bootstrap, "bench", asked.records, asked.batch)
-            create_topic(broker.bootstrap, load.topic, asked.partitions, retention_ms="-1")
-            console.print(f"producing {asked.records:,} records")
-            made = list(records(asked.records, asked.bad))
-            size = sum(len(r.value or b"") for r in made)
-            produce(broker.bootstrap, load.topic, made)
-            del made
+            load = Load(broker.bootstrap, "bench", asked.records, asked.batch, partitioned=asked.days > 1)
+            sizes = {
+                form: _produce(load, form, asked, console) for form in sorted({w[1] for w in ways.values()})
+            }
             brokers = frozenset(p.pid for p in psutil.Process().children(recursive=True))
             spark = local_session(
                 "tidemark-bench",
                 master=f"local[{asked.cores}]",
-                extra_conf={"spark.sql.shuffle.partitions": "2", "spark.local.dir": str(folder / "spark")},
+                extra_conf={
+                    "spark.sql.shuffle.partitions": "2",
+                    "spark.local.dir": str(folder / "spark"),
+                    "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                    "spark.sql.parquet.compression.codec": asked.codec,
+                },
             )
             for number in range(asked.rounds + 1):
-                for name, rival in RIVALS.items():
+                for name, (rival, form) in ways.items():
                     place = folder / f"{name.replace(' ', '-').replace(',', '')}-{number}"
                     place.mkdir()
                     try:
@@ -77,7 +71,7 @@ def main() -> None:
                     except ImportError as missing:
                         console.print(f"{name}: not run, {missing}")
                         continue
-                    told = _told(taken, place, size, asked, batches)
+                    told = _told(taken, place, sizes[form], asked, batches)
                     which = "warm-up" if number == 0 else f"round {number}"
                     console.print(
                         f"{which}: {name}: {told['rows_per_s']:,.0f} rows/s, {told['seconds']:.1f} s"
@@ -93,13 +87,27 @@ def main() -> None:
     if asked.out is not None:
         asked.out.mkdir(parents=True, exist_ok=True)
         written = {
-            "machine": _machine(),
+            "machine": machine(),
             "options": {**vars(asked), "out": None},
             "medians": found,
             "rounds": rounds,
         }
         (asked.out / "ingest.json").write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
         (asked.out / "ingest.svg").write_text(_bars(found), encoding="utf-8")
+
+
+def _wanted(name: str, form: str, asked: argparse.Namespace) -> bool:
+    return form in asked.formats and (not asked.only or name in asked.only)
+
+
+def _produce(load: Load, form: str, asked: argparse.Namespace, console: Console) -> int:
+    """Records of this format into their topic; returns their bytes."""
+    samples = Samples(asked.records, size=asked.size, bad=asked.bad, days=asked.days)
+    create_topic(load.bootstrap, load.topic_of(form), asked.partitions, retention_ms="-1")
+    console.print(f"producing {asked.records:,} records, {form}")
+    made = list(samples.changes() if form == CHANGES else samples.of(form))
+    produce(load.bootstrap, load.topic_of(form), made)
+    return sum(len(r.value or b"") for r in made)
 
 
 def _told(
@@ -190,21 +198,14 @@ def _bars(found: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def _machine() -> dict[str, Any]:
-    version = subprocess.run(["git", "describe", "--always"], capture_output=True, text=True, check=False)
-    return {
-        "cores": os.cpu_count(),
-        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
-        "system": platform.platform(terse=True),
-        "python": platform.python_version(),
-        "java": find_java().version,
-        "tidemark": version.stdout.strip(),
-    }
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--size", type=int, default=BASE_BYTES)
+    parser.add_argument("--days", type=int, default=1)
+    parser.add_argument("--codec", default="snappy")
+    parser.add_argument("--formats", type=lambda text: text.upper().split(","), default=[*FORMATS, CHANGES])
+    parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--batch", type=int, default=250_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=6)

@@ -27,15 +27,15 @@ def metered(*, without: frozenset[int] = frozenset()) -> Iterator[Taken]:
 
     def watch() -> None:
         while not ended.wait(_EVERY_S):
-            taken.peak_bytes = max(taken.peak_bytes, _memory(without))
+            taken.peak_bytes = max(taken.peak_bytes, memory(without))
 
     watcher = threading.Thread(target=watch, daemon=True)
-    began, cpu = time.monotonic(), _cpu(without)
+    began, cpu = time.monotonic(), cpu_seconds(without)
     watcher.start()
     try:
         yield taken
     finally:
-        taken.seconds, taken.cpu_seconds = time.monotonic() - began, _cpu(without) - cpu
+        taken.seconds, taken.cpu_seconds = time.monotonic() - began, cpu_seconds(without) - cpu
         ended.set()
         watcher.join()
 
@@ -45,7 +45,8 @@ def _family(without: frozenset[int]) -> list[psutil.Process]:
     return [p for p in (me, *me.children(recursive=True)) if p.pid not in without]
 
 
-def _cpu(without: frozenset[int]) -> float:
+def cpu_seconds(without: frozenset[int]) -> float:
+    """CPU seconds so far of this process and all that it started and that still live."""
     total = 0.0
     for process in _family(without):
         with suppress(psutil.NoSuchProcess):
@@ -54,9 +55,18 @@ def _cpu(without: frozenset[int]) -> float:
     return total
 
 
-def _memory(without: frozenset[int]) -> int:
+def memory(without: frozenset[int]) -> int:
+    return _resident(_family(without))
+
+
+def family_memory(process: psutil.Process) -> int:
+    """Bytes that a process and all that it started have resident."""
+    return _resident([process, *process.children(recursive=True)])
+
+
+def _resident(family: list[psutil.Process]) -> int:
     total = 0
-    for process in _family(without):
+    for process in family:
         with suppress(psutil.NoSuchProcess):
             total += process.memory_info().rss
     return total

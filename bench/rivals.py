@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+import structlog
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
+from registry import registry
+from samples import AVRO, DDL, SCHEMAS
 
 from tidemark.config.load import parse_settings
+from tidemark.config.settings import Settings
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.observer import SilentObserver
 from tidemark.pipeline.ingest import Ingest
 
-DDL = (
-    "user_id STRING, event_type STRING, amount DECIMAL(10,2), quantity INT, occurred_at TIMESTAMP, cob DATE, "
-    "price DOUBLE, active BOOLEAN, note STRING, session BIGINT"
-)
+# What a batch came to is measured here; a line for each is not to be.
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+
+CHANGES = "CHANGES"
+"""Records in Confluent's framing, as kafka2delta takes them."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """One topic to be landed, and in batches of how many records."""
+    """Records to be landed, of which each format has a topic of its own, and in batches of how many.
+
+    `partitioned`: tables have the partition column `cob`.
+    """
 
     bootstrap: str
-    topic: str
+    name: str
     records: int
     batch: int
+    partitioned: bool = False
+
+    @property
+    def topic(self) -> str:
+        return self.topic_of("JSON")
+
+    def topic_of(self, form: str) -> str:
+        return f"{self.name}-{form.lower()}"
 
 
 class Batches(SilentObserver):
@@ -55,14 +73,29 @@ class Batches(SilentObserver):
             self.commits.append(report.commit_seconds)
 
 
-def tidemark(spark: SparkSession, load: Load, folder: Path, *, landing: bool = False) -> Batches:
-    """The whole job: marks, checks, dead letters, group offsets."""
-    table = {"bucket": str(folder), "path": "table"}
+def settings_of(
+    load: Load,
+    folder: Path,
+    *,
+    form: str = "JSON",
+    landing: bool = False,
+    registry_url: str | None = None,
+    least: int = 1,
+) -> Settings:
+    """The configuration of one stream with all guarantees. A batch waits for `least` records."""
+    table: dict[str, Any] = {"bucket": str(folder), "path": "table"}
+    if load.partitioned and not landing:
+        table["partition-columns"] = ["cob"]
     stream: dict[str, Any] = {
-        "kafka-topic": load.topic,
-        "supported-formats": ["JSON"],
-        "processing": {"max-batch-size": load.batch, "batch-size": 1},
+        "kafka-topic": load.topic_of(form),
+        "supported-formats": ["AVRO" if form == CHANGES else form],
+        "processing": {"max-batch-size": load.batch, "batch-size": least},
     }
+    if form == "AVRO":
+        (folder / "event.avsc").write_text(json.dumps(AVRO))
+        stream["avro"] = {"writer-schema": "event.avsc"}
+    if form == CHANGES:
+        stream["avro"] = {"framing": "confluent", "registry": registry_url}
     if landing:
         stream["landing"] = {"destination": table}
     else:
@@ -74,16 +107,29 @@ def tidemark(spark: SparkSession, load: Load, folder: Path, *, landing: bool = F
         "checkpoint-root": str(folder / "checkpoints"),
         "state-dir": str(folder / "state"),
     }
+    return parse_settings(json.dumps(document), root=folder)
+
+
+def tidemark(
+    spark: SparkSession, load: Load, folder: Path, *, form: str = "JSON", landing: bool = False
+) -> Batches:
+    """The whole job: marks, checks, dead letters, group offsets."""
+    with registry(SCHEMAS) as url:
+        return land(spark, settings_of(load, folder, form=form, landing=landing, registry_url=url))
+
+
+def land(spark: SparkSession, settings: Settings) -> Batches:
+    """Run until all is read; raises what stopped it."""
     batches = Batches()
-    settings = parse_settings(json.dumps(document), root=folder)
-    (outcome,) = Ingest(spark, settings, available_now=True, observers=[batches]).run()
-    if outcome.error is not None:
-        raise outcome.error
+    outcomes = Ingest(spark, settings, available_now=True, observers=[batches]).run()
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
     return batches
 
 
-def bare(spark: SparkSession, load: Load, folder: Path, *, raw: bool = False) -> Batches:
-    """Spark's own: `from_json`, or the bytes as they are, and an append. Checks nothing."""
+def bare_rows(spark: SparkSession, load: Load, *, raw: bool = False, least: int = 1) -> DataFrame:
+    """Spark's own stream: `from_json`, or the bytes as they are. Checks nothing."""
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", load.bootstrap)
@@ -91,15 +137,27 @@ def bare(spark: SparkSession, load: Load, folder: Path, *, raw: bool = False) ->
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")
         .option("maxOffsetsPerTrigger", load.batch)
+        .options(**({"minOffsetsPerTrigger": str(least)} if least > 1 else {}))
         .load()
     )
     parsed = F.from_json(F.col("value").cast("string"), DDL)
-    rows = (
-        records
-        if raw
-        else records.select(parsed.alias("row"), "partition", "offset").select("row.*", "partition", "offset")
-    )
+    if raw:
+        return records
+    return records.select(parsed.alias("row"), "partition", "offset").select("row.*", "partition", "offset")
+
+
+def bare_writer(
+    spark: SparkSession, load: Load, folder: Path, *, raw: bool = False, least: int = 1
+) -> DataStreamWriter:
+    """`bare_rows` into an append of Spark's own."""
+    rows = bare_rows(spark, load, raw=raw, least=least)
     writer = rows.writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
+    return writer.partitionBy("cob") if load.partitioned and not raw else writer
+
+
+def bare(spark: SparkSession, load: Load, folder: Path, *, raw: bool = False) -> Batches:
+    """Spark's own way, until all is read."""
+    writer = bare_writer(spark, load, folder, raw=raw)
     query = writer.trigger(availableNow=True).start(str(folder / "table"))
     query.awaitTermination()
     batches = Batches()
@@ -156,12 +214,58 @@ def delta_rs_loop(load: Load, folder: Path) -> Batches:
     return batches
 
 
+def kafka2delta(spark: SparkSession, load: Load, folder: Path) -> Batches:
+    """The package of that name: each batch is merged by key, changes of a row as Debezium sends them.
+
+    It has no option for the size of a batch, so all that the topic has is one; and the first bad record stops
+    it, so it is given none. Raises ImportError where it is not installed.
+    """
+    from kafka2delta.config import DeltaTableConfig
+    from kafka2delta.stream import stream_to_delta
+
+    topic = load.topic_of(CHANGES)
+    table = DeltaTableConfig(
+        schema="default",
+        table_name=folder.name.replace("-", "_"),
+        path=str(folder / "table"),
+        partition_cols=["cob"] if load.partitioned else [],
+    )
+    with registry(SCHEMAS) as url:
+        query = stream_to_delta(
+            spark,
+            folder.name,
+            load.bootstrap,
+            [topic],
+            {topic: table},
+            str(folder / "checkpoint"),
+            url,
+        )
+        batches, read = Batches(), 0
+        while read < load.records:
+            if query.exception() is not None:
+                raise RuntimeError(f"kafka2delta stopped: {query.exception()}")
+            read = sum(p.numInputRows for p in query.recentProgress)
+            time.sleep(0.05)
+        query.stop()
+    spark.sql(f"DROP TABLE default.{table.table_name}")
+    batches.seconds = [p.durationMs["triggerExecution"] / 1e3 for p in query.recentProgress if p.numInputRows]
+    return batches
+
+
 Rival = Callable[[SparkSession, Load, Path], Batches]
 
-RIVALS: dict[str, Rival] = {
-    "tidemark": tidemark,
-    "bare from_json append": lambda spark, load, folder: bare(spark, load, folder),
-    "delta-rs loop": lambda spark, load, folder: delta_rs_loop(load, folder),
-    "tidemark, landing only": lambda spark, load, folder: tidemark(spark, load, folder, landing=True),
-    "bare raw append": lambda spark, load, folder: bare(spark, load, folder, raw=True),
+RIVALS: dict[str, tuple[Rival, str]] = {
+    "tidemark": (tidemark, "JSON"),
+    "bare from_json append": (bare, "JSON"),
+    "delta-rs loop": (lambda spark, load, folder: delta_rs_loop(load, folder), "JSON"),
+    "tidemark, landing only": (
+        lambda spark, load, folder: tidemark(spark, load, folder, landing=True),
+        "JSON",
+    ),
+    "bare raw append": (lambda spark, load, folder: bare(spark, load, folder, raw=True), "JSON"),
+    "tidemark, CSV": (lambda spark, load, folder: tidemark(spark, load, folder, form="CSV"), "CSV"),
+    "tidemark, Avro": (lambda spark, load, folder: tidemark(spark, load, folder, form="AVRO"), "AVRO"),
+    "tidemark, changes": (lambda spark, load, folder: tidemark(spark, load, folder, form=CHANGES), CHANGES),
+    "kafka2delta": (kafka2delta, CHANGES),
 }
+"""Each way with the format of the records that it takes."""

@@ -1,21 +1,27 @@
-"""The ledger's size by simulation: what the marks of so many partitions add to each commit.
+"""Scale by simulation: the tables of docs/scale.md.
 
-`python bench/scale.py` prints the table of docs/scale.md. It needs neither Spark nor a broker: it makes
-the entries that own commits carry, with the longest that they can be: three full vectors.
+`python bench/scale.py` needs neither Spark nor a broker: it makes the entries that own commits carry, with
+the longest that they can be: three full vectors. With `--delta` it commits them to a real log, and gives a
+table far more files than a machine has (`scale_on_delta`).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.pipeline.census import letters_carried
 
 PARTITIONS = (6, 64, 1_000, 10_000)
 COMMITS_A_DAY = 1_440
@@ -43,14 +49,23 @@ def entry(partitions: int) -> OwnCommit:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--delta", action="store_true")
+    asked = parser.parse_args()
+    console = Console(width=120)
+    console.print(_marks())
+    console.print(_letters())
+    if asked.delta:
+        from scale_on_delta import measure
+
+        with tempfile.TemporaryDirectory() as folder:
+            measure(console, Path(folder))
+
+
+def _marks() -> Table:
     columns = (
-        "partitions",
-        "bytes a commit",
-        "MB a day",
-        "GB in 30 days",
-        "MB at start",
-        "read ms",
-        "write ms",
+        *("partitions", "bytes a commit", "MB a day", "GB in 30 days", "MB at start"),
+        *("read ms", "write ms", "MB held for a start", "KB of offsets a batch"),
     )
     picture = Table(*columns, title=f"{COMMITS_A_DAY:,} commits a day")
     for partitions in PARTITIONS:
@@ -59,6 +74,7 @@ def main() -> None:
         # In the log the entry is text inside JSON: each of its quotes takes two bytes.
         size = len(json.dumps({"userMetadata": text}, separators=(",", ":")))
         day = size * COMMITS_A_DAY
+        offsets = json.dumps({"user-events": {str(p): o for p, o in own.marks.items()}})
         picture.add_row(
             f"{partitions:,}",
             f"{size:,}",
@@ -67,8 +83,33 @@ def main() -> None:
             f"{size * FIRST_PAGE / 1e6:,.2f}",
             f"{_milliseconds(partial(OwnCommit.from_json, text)):.2f}",
             f"{_milliseconds(own.to_json):.2f}",
+            f"{_held(text):,.1f}",
+            f"{len(offsets) / 1e3:,.1f}",
         )
-    Console().print(picture)
+    return picture
+
+
+def _held(text: str) -> float:
+    """Megabytes of Python objects that a start holds for the entries it reads first."""
+    tracemalloc.start()
+    kept = [OwnCommit.from_json(text) for _ in range(FIRST_PAGE)]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return size / 1e6 if all(kept) else 0.0
+
+
+def _letters() -> Table:
+    """How many bad records a batch may have before it is read a second time for them."""
+    picture = Table(
+        *("tasks of a batch", "carried by a task", "by a batch", "seconds at 1 M records/s, 0.1 % bad"),
+        title="rejected records in one pass, rejected-in-memory at its highest",
+    )
+    for tasks in (2, 200, 1_000, 10_000):
+        carried = letters_carried(10_000, tasks)
+        picture.add_row(
+            f"{tasks:,}", f"{carried:,}", f"{carried * tasks:,}", f"{carried * tasks / 1_000:,.1f}"
+        )
+    return picture
 
 
 def _milliseconds(step: Callable[[], object]) -> float:

@@ -1,0 +1,121 @@
+"""Topics and their tables, landed by the whole job in this process, batch by batch measured."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from meter import cpu_seconds
+from pyspark.sql import SparkSession
+from rivals import Load, settings_of
+from samples import Samples
+
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.observer import SilentObserver
+from tidemark.dev.producers import create_topic, produce
+from tidemark.pipeline.ingest import Ingest
+from tidemark.platform.session import local_session
+
+
+@dataclass
+class Sizes:
+    """How much is measured with."""
+
+    batch: int = 20_000
+    batches: int = 6
+    rounds: int = 2
+    times: int = 100
+    small: int = 1_000
+    idle_s: float = 40.0
+    tries: int = 10
+    streams: tuple[int, ...] = (1, 5, 20)
+    partitions: tuple[int, ...] = (1, 6, 64)
+
+
+QUICK = Sizes(batch=2_000, batches=4, rounds=1, idle_s=5.0, tries=3, streams=(1, 3), partitions=(1, 16))
+
+
+@dataclass
+class Costs(SilentObserver):
+    """CPU and wall seconds of each batch, from the end of the one before. The first has the start in it."""
+
+    without: frozenset[int]
+    cpu: list[float] = field(default_factory=list)
+    wall: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._at = (cpu_seconds(self.without), time.monotonic())
+
+    def batch_landed(self, report: BatchReport) -> None:
+        now = (cpu_seconds(self.without), time.monotonic())
+        if report.read:
+            self.cpu.append(now[0] - self._at[0])
+            self.wall.append(now[1] - self._at[1])
+        self._at = now
+
+
+@dataclass
+class Bench:
+    """The broker, the folder and, where it is needed, the one Spark session of the measures."""
+
+    bootstrap: str
+    folder: Path
+    sizes: Sizes
+    without: frozenset[int]
+    _made: int = 0
+    _spark: SparkSession | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = local_session(
+                "tidemark-bench-growth",
+                master="local[2]",
+                extra_conf={
+                    "spark.sql.shuffle.partitions": "2",
+                    "spark.local.dir": str(self.folder / "spark"),
+                },
+            )
+        return self._spark
+
+    def stop_spark(self) -> None:
+        if self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+
+    def stream(self, *, partitions: int = 6, bad: float = 0.0, batch: int = 0) -> Landing:
+        self._made += 1
+        load = Load(self.bootstrap, f"growth-{self._made}", 0, batch or self.sizes.batch)
+        create_topic(self.bootstrap, load.topic, partitions, retention_ms="-1")
+        return Landing(self, load, bad)
+
+    def topic(self, partitions: int = 6) -> str:
+        self._made += 1
+        name = f"growth-{self._made}"
+        create_topic(self.bootstrap, name, partitions, retention_ms="-1")
+        return name
+
+    def send(self, topic: str, records: int, *, bad: float = 0.0) -> None:
+        produce(self.bootstrap, topic, Samples(records, bad=bad).of("JSON"))
+
+
+@dataclass
+class Landing:
+    """A topic and its table. `land` sends records and lets the whole job run until they have landed."""
+
+    bench: Bench
+    load: Load
+    bad: float
+
+    def land(self, records: int, *, batch: int | None = None) -> Costs:
+        self.bench.send(self.load.topic, records, bad=self.bad)
+        load = self.load if batch is None else Load(self.load.bootstrap, self.load.name, 0, batch)
+        folder = self.bench.folder / load.name
+        folder.mkdir(exist_ok=True)
+        costs = Costs(self.bench.without)
+        ingest = Ingest(self.bench.spark, settings_of(load, folder), available_now=True, observers=[costs])
+        (outcome,) = ingest.run()
+        if outcome.error is not None:
+            raise outcome.error
+        return costs

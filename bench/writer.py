@@ -1,0 +1,132 @@
+"""`tidemark ingest` as a process of its own, watched from outside: its CPU, and what is visible when."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from json import loads
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+import yaml
+from rivals import DDL
+
+_LOOK_S = 0.02
+
+
+@dataclass
+class Writer:
+    """One writer at a time over `streams` topics, each with a table of its own, in `folder`."""
+
+    bootstrap: str
+    folder: Path
+    topics: list[str]
+    processing: dict[str, Any]
+    process: psutil.Popen | None = None
+    _added: dict[Path, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True)
+        streams = {
+            topic: {
+                "kafka-topic": topic,
+                "supported-formats": ["JSON"],
+                "schema": {"ddl": DDL.replace("user_id STRING", "user_id STRING NOT NULL")},
+                "destination": {"bucket": str(self.folder), "path": topic},
+                "processing": self.processing,
+            }
+            for topic in self.topics
+        }
+        document = {
+            "kafka": {
+                "bootstrap-servers": self.bootstrap,
+                "consumer": {"group-id": self.folder.name},
+            },
+            "connector": {"topics": streams},
+            "checkpoint-root": str(self.folder / "checkpoints"),
+            "state-dir": str(self.folder / "state"),
+        }
+        (self.folder / "tidemark.yml").write_text(yaml.safe_dump(document))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end(signal.SIGKILL)
+
+    def start(self) -> None:
+        command = ["ingest", "--config", str(self.folder / "tidemark.yml")]
+        with (self.folder / "writer.log").open("ab") as log:
+            self.process = psutil.Popen(
+                [sys.executable, "-m", "tidemark.cli.app", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        """SIGKILL takes its JVM too."""
+        if self.process is None:
+            return
+        family = self.family()
+        for process in family if number == signal.SIGKILL else family[:1]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+        _, left = psutil.wait_procs(family, timeout=90)
+        for process in left:
+            process.kill()
+        self.process = None
+
+    def family(self) -> list[psutil.Process]:
+        if self.process is None or not self.process.is_running():
+            return []
+        return [self.process, *self.process.children(recursive=True)]
+
+    def cpu_seconds(self) -> float:
+        total = 0.0
+        for process in self.family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                total += times.user + times.system
+        return total
+
+    def memory(self) -> int:
+        total = 0
+        for process in self.family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += process.memory_info().rss
+        return total
+
+    def rows(self, topic: str) -> int:
+        """Rows that the table's log says were added. Each commit is read once."""
+        log = self.folder / topic / "_delta_log"
+        names = os.listdir(log) if log.is_dir() else []
+        for commit in (log / name for name in names if name.endswith(".json") and name[:-5].isdigit()):
+            if commit not in self._added:
+                added = [loads(line).get("add") for line in commit.read_text().splitlines()]
+                self._added[commit] = sum(loads(add["stats"])["numRecords"] for add in added if add)
+        return sum(rows for commit, rows in self._added.items() if commit.parent == log)
+
+    def until_landed(self, rows: int) -> float:
+        """Seconds until each table has so many rows."""
+        return self.until(lambda: all(self.rows(topic) >= rows for topic in self.topics), f"{rows} rows")
+
+    def until(self, reached: Callable[[], bool], what: str, *, seconds: float = 180) -> float:
+        """Seconds until it is so."""
+        began = time.monotonic()
+        while not reached():
+            if self.process is not None and not self.process.is_running():
+                raise RuntimeError(f"the writer ended before {what}: {self.folder / 'writer.log'}")
+            if time.monotonic() - began > seconds:
+                raise TimeoutError(f"not within {seconds:.0f} s: {what}")
+            time.sleep(_LOOK_S)
+        return time.monotonic() - began
