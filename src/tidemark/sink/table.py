@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from delta.tables import DeltaTable
@@ -25,6 +27,8 @@ PROPERTIES = {
 _LOG_RETENTION = "delta.logRetentionDuration"
 _TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 _SHORTEST_LOG_RETENTION_DAYS = 7
+_LOOKS = 20
+_BETWEEN_LOOKS_S = 0.25
 _DAYS = {
     "second": 1 / 86400,
     "minute": 1 / 1440,
@@ -71,10 +75,16 @@ def delta(spark: SparkSession, table: TableRef) -> DeltaTable:
 
 
 def create(
-    spark: SparkSession, table: TableRef, schema: T.StructType, destination: Destination
+    spark: SparkSession,
+    table: TableRef,
+    schema: T.StructType,
+    destination: Destination,
+    *,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> TableFacts:
-    """Create the table if absent. Raises SchemaConflict for a partition column that it does not have, or
-    that is a TIMESTAMP.
+    """Create the table if absent; where another writer is creating it, the table is that one's.
+
+    Raises SchemaConflict for a partition column that it does not have, or that is a TIMESTAMP.
     """
     named = {"partition": destination.partition_columns, "clustering": destination.cluster_by}
     missing = [
@@ -103,9 +113,9 @@ def create(
         builder = builder.property(name, value)
     try:
         builder.execute()
-    except AnalysisException:
-        # Another writer may have created it in between; whose table it is, the ledger tells.
-        if describe(spark, table) is None:
+    except AnalysisException as error:
+        # Whose table it is, the ledger tells.
+        if not _made_by_another(spark, table, error, sleep):
             raise
     facts = describe(spark, table)
     if facts is None:
@@ -174,6 +184,17 @@ def _in_days(interval: str) -> float:
         )
     except (ValueError, KeyError):
         return 0.0
+
+
+def _made_by_another(
+    spark: SparkSession, table: TableRef, error: AnalysisException, sleep: Callable[[float], object]
+) -> bool:
+    # A log folder without a commit is a table in the making.
+    for _ in range(_LOOKS if "NON_EMPTY_LOCATION" in str(error) else 0):
+        if describe(spark, table) is not None:
+            return True
+        sleep(_BETWEEN_LOOKS_S)
+    return describe(spark, table) is not None
 
 
 def _is_absent(error: AnalysisException) -> bool:
