@@ -70,7 +70,8 @@ class Processing(Section):
     max_partitions: int | None = Field(
         None,
         ge=1,
-        description="Spark tasks that land a batch, if fewer than Kafka partitions. Each writes a file.",
+        description="Spark tasks to read and land a batch with, if fewer than Kafka partitions; each writes a"
+        " file. Without it as many as `spark.default.parallelism`, which a local session sets to its cores.",
     )
 
     @model_validator(mode="after")

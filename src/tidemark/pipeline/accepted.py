@@ -19,6 +19,7 @@ from tidemark.pipeline.modes import write
 from tidemark.pipeline.novelty import Bounds, Novelty
 from tidemark.pipeline.unreadable import check_readable
 from tidemark.sink.append import Committed
+from tidemark.source.reader import most_tasks
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,9 @@ class AcceptedRows:
                 raise RestartStream("the marks moved between two attempts of one batch")
         self._attempts += 1
         ledger.doubt()
-        routed, tasks = self._tasks()
         observation = Observation()
-        carried = letters_carried(plan.processing.rejected_in_memory, tasks)
-        watched = observe(routed, observation, carried=carried)
+        carried = letters_carried(plan.processing.rejected_in_memory, self._tasks())
+        watched = observe(self.routed, observation, carried=carried)
         reach("before-append")
         own = ledger.next_commit(self.batch_id, self._attempts, self.bounds)
         try:
@@ -103,11 +103,9 @@ class AcceptedRows:
             raise
         return committed, census_of(observation)
 
-    def _tasks(self) -> tuple[DataFrame, int]:
-        """The batch and in how many tasks it lands: as it is read, or some Kafka partitions to a task."""
+    def _tasks(self) -> int:
+        """In how many tasks the batch lands, at most."""
         processing = self.plan.processing
         tasks = max(len(self.bounds.partitions), processing.min_partitions or 0, 2)
-        most = processing.max_partitions
-        if most is None or most >= tasks:
-            return self.routed, tasks
-        return self.routed.coalesce(most), most
+        most = most_tasks(self.routed.sparkSession, processing)
+        return tasks if most is None else min(tasks, most)

@@ -47,7 +47,21 @@ def read_stream(
         options["maxTriggerDelay"] = f"{max(1, round(processing.flush_interval * 1000))}ms"
     if processing.min_partitions is not None:
         options["minPartitions"] = str(processing.min_partitions)
-    return _envelopes(spark.readStream.format("kafka").options(**options).load(), topic)
+    kafka_rows = spark.readStream.format("kafka").options(**options).load()
+    most = most_tasks(spark, processing)
+    return _envelopes(kafka_rows if most is None else kafka_rows.coalesce(most), topic)
+
+
+def most_tasks(spark: SparkSession, processing: Processing) -> int | None:
+    """In how many tasks a batch is read and landed at most, several Kafka partitions to a task; None: in as
+    many as it has partitions. As many as `spark.default.parallelism` says where nothing else is asked for.
+
+    Each task generates the code of its own projections, and writes a file.
+    """
+    if processing.max_partitions is not None or processing.min_partitions is not None:
+        return processing.max_partitions
+    slots = spark.conf.get("spark.default.parallelism", None)
+    return int(slots) if slots else None
 
 
 def read_range(
