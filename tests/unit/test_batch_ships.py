@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from datetime import datetime
 from pathlib import Path
 
 from pyspark import cloudpickle
@@ -14,13 +15,15 @@ from pyspark import cloudpickle
 from tidemark.config.destination import TableRef
 from tidemark.config.load import parse_settings
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
-from tidemark.contract.observer import SilentObserver
+from tidemark.contract.observer import SilentObserver, StreamObserver
 from tidemark.pipeline.batch import IngestBatch
 from tidemark.pipeline.batch_plan import BatchPlan
 from tidemark.pipeline.held_ledger import HeldLedger
 from tidemark.pipeline.observers import Observers
 from tidemark.pipeline.patience import Patience
+from tidemark.pipeline.posted import Posted, told_over
 from tidemark.platform.files import LocalFiles
 from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.classification import Classifier
@@ -43,7 +46,7 @@ print(batch.plan.topic.id, dict(batch.ledger.state.marks), batch.failure, type(b
 """
 
 
-def handler(folder: Path) -> IngestBatch:
+def handler(folder: Path, observer: StreamObserver | None = None) -> IngestBatch:
     """A handler as `Ingest` makes it, holding everything that belongs to this process alone."""
     text = {
         "kafka": {"bootstrap-servers": "127.0.0.1:1", "consumer": {"group-id": "g"}},
@@ -58,6 +61,7 @@ def handler(folder: Path) -> IngestBatch:
             }
         },
     }
+    told = observer or Observers([SilentObserver()])
     settings = parse_settings(json.dumps(text), root=folder)
     stream = settings.stream("s")
     admin = KafkaAdmin(settings.kafka)
@@ -81,7 +85,7 @@ def handler(folder: Path) -> IngestBatch:
         dead_letters=DeadLetterTopic("t-dlq", 1, "s", TableRef(path="/lake/t"), "g", 1_000_000, {}),
         group=GroupOffsets(admin, "g"),
         retry=retry,
-        patience=Patience("s", breakers, retry, observers=Observers([SilentObserver()])),
+        patience=Patience("s", breakers, retry, observers=told),
         decode=decode_plan(stream, base_dir=folder, spark=None),
         registry=registry,
         idempotency=stream.idempotency,
@@ -89,7 +93,7 @@ def handler(folder: Path) -> IngestBatch:
     return IngestBatch(
         plan,
         HeldLedger(plan, LedgerState(3, marks=Marks({0: 5}))),
-        Observers([SilentObserver()]),
+        told,
         failure=OSError(threading.Lock()),
     )
 
@@ -102,6 +106,96 @@ def test_the_batch_handler_arrives_whole_when_it_is_shipped_to_another_process(t
     )
     assert told.returncode == 0, told.stderr
     assert told.stdout.split() == ["topic-id", "{0:", "5}", "None", "SilentObserver"]
+
+
+ELSEWHERE = """
+import pickle, sys
+from tidemark.contract.failures import Scope
+from tidemark.contract.errors import RetriableError
+batch = pickle.load(open(sys.argv[1], "rb"))
+report = pickle.load(open(sys.argv[2], "rb"))
+batch.observers.batch_landed(report)
+batch.observers.batch_failed("s", batch_id=4, scope=Scope.DEPENDENCY, category="storage", error="away")
+tries = iter((RetriableError("away"), None))
+def once():
+    failure = next(tries)
+    if failure:
+        raise failure
+batch.plan.patience.attempt("table", lambda: batch.plan.retry.call(once, step="append"))
+def away():
+    raise RetriableError("away")
+for _ in range(5):
+    try:
+        batch.plan.patience.attempt("table", away)
+    except RetriableError:
+        pass
+batch.plan.patience.observers.paused("s", destination="table", delay=60.0, error="away")
+"""
+
+
+class Told(SilentObserver):
+    """Notes the events that batches tell."""
+
+    def __init__(self) -> None:
+        self.events: list[object] = []
+
+    def batch_landed(self, report: BatchReport) -> None:
+        self.events.append(report)
+
+    def batch_failed(self, stream: str, *, batch_id: int, scope: Scope, category: str, error: str) -> None:
+        self.events.append(("failed", stream, batch_id, scope, category, error))
+
+    def retrying(self, stream: str, *, step: str, attempt: int, delay: float, category: str) -> None:
+        self.events.append(("retrying", stream, step, attempt))
+
+    def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
+        self.events.append(("paused", stream, destination, delay, error))
+
+    def breaker_changed(self, name: str, old: str, new: str, reason: str) -> None:
+        self.events.append(("breaker", name, old, new))
+
+
+def test_what_a_batch_tells_in_another_process_reaches_the_observers_of_this_one(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint" / "told"
+    folder.mkdir(parents=True)
+    (folder / "0-of-a-former-run.json").write_text("{}")
+    connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    told = Told()
+    report = BatchReport(
+        *("s", 3, 9, 4, 2, 2, 1, 5, 7, Marks({0: 5, 1: 2})),
+        failures={"TYPE_MISMATCH": 2},
+        newest=datetime(2024, 7, 1, 12, 0, 0, 250_000),
+        ends=Marks({0: 8, 1: 2}),
+        copies=1,
+    )
+    shipped, reported = tmp_path / "handler.pickle", tmp_path / "report.pickle"
+    reported.write_bytes(pickle.dumps(report))
+    with told_over(connected, f"file:{folder.parent}", told) as observer:
+        shipped.write_bytes(cloudpickle.dumps(handler(tmp_path, observer)))
+        ran = subprocess.run(
+            [sys.executable, "-c", ELSEWHERE, str(shipped), str(reported)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ran.returncode == 0, ran.stderr
+        (folder / "9-cut-off.json").write_text('{"event": "batch_la')
+        (folder / "9-unknown.json").write_text('{"event": "exec", "told": {}}')
+    assert told.events == [
+        report,
+        ("failed", "s", 4, Scope.DEPENDENCY, "storage", "away"),
+        ("retrying", "s", "append", 1),
+        ("breaker", "s/table", "CLOSED", "OPEN"),
+        ("paused", "s", "table", 60.0, "away"),
+    ]
+    assert list(folder.iterdir()) == [], "nothing is told twice, and nothing stays behind"
+    with told_over(object(), str(tmp_path), told) as observer:
+        assert observer is told, "at home the observers hear it themselves"
+
+
+def test_a_batch_goes_on_when_it_cannot_tell_of_itself(tmp_path: Path) -> None:
+    (tmp_path / "told").write_text("a file where the folder should be")
+    Posted(str(tmp_path / "told")).paused("s", destination="table", delay=1.0, error="away")
 
 
 def test_an_observer_that_raises_neither_stops_the_others_nor_the_caller() -> None:

@@ -10,8 +10,8 @@ from pydantic import SecretStr
 from tidemark.cli.serve import _where
 from tidemark.config.sections import MetricsSettings
 from tidemark.console.charts import lag_chart, throughput_chart
-from tidemark.console.desk import _literal
-from tidemark.console.shown import age, count, moment, text_of
+from tidemark.console.desk import Place, _literal
+from tidemark.console.shown import TEMPLATES, age, count, moment, text_of
 from tidemark.contract.errors import UsageError
 from tidemark.pipeline.watch import Point
 
@@ -60,6 +60,32 @@ def test_a_payload_can_be_edited_only_where_its_text_is_exactly_its_bytes(
 
 def test_an_edit_is_a_literal_whatever_is_in_it() -> None:
     assert _literal('it\'s a \\ "test"') == "'it\\'s a \\\\ \"test\"'"
+
+
+def test_a_place_in_the_list_of_letters_comes_back_from_the_address_and_nothing_else_is_one() -> None:
+    for place in (Place(1_720_000_000_000_000, "t:0:5~x"), Place(None, "z"), Place(-5, "q")):
+        assert Place.of(str(place)) == place
+    for text in ("", "~", "x~y", "9" * 40 + "~a", "' OR 1=1~--"):
+        assert Place.of(text) is None, text
+
+
+def test_the_first_page_says_what_is_rejected_and_shows_hostile_codes_as_text() -> None:
+    chart = lag_chart([Point(0, 5, 1), Point(1, 3, 2)])
+    shown = {
+        **{"name": "orders", "topic": "t", "table": "x", "problem": None, "state": "FRESH", "lag": 3},
+        **{"lag_seconds": 2.0, "commit_age": 3.0, "partitions": (), "dead_letters": 4},
+        **{
+            "open_codes": [("TYPE_MISMATCH", 3), ("<script>", 1)],
+            "lag_chart": chart,
+            "throughput_chart": chart,
+        },
+    }
+    page = TEMPLATES.get_template("overview_live.html").render(
+        streams=[shown], health={"status": "UP", "findings": {}}, breakers=[], problem=None, looked_at=None
+    )
+    assert ">TYPE_MISMATCH</a> 3, " in page
+    assert "code=TYPE_MISMATCH&amp;status=new" in page
+    assert "<script>" not in page
 
 
 def test_numbers_and_ages_read_well() -> None:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tidemark.console.desk import LetterDesk
+from tidemark.console.desk import LetterDesk, Place
 from tidemark.console.people import fields_of, noted, who_of
 from tidemark.console.shown import page, text_of
 from tidemark.contract import records
@@ -22,6 +22,9 @@ from tidemark.contract.failure_codes import FailureCode
 from tidemark.pipeline.replay import Replayed
 
 _STATUS_OF = {"park": LetterStatus.PARKED, "discard": LetterStatus.DISCARDED, "reopen": LetterStatus.NEW}
+
+_SAID = {"brought-in": "The table is up to the end of the topic."}
+"""By what the address says: no page shows a text that a link brought along."""
 
 
 def dead_letter_routes(desk: LetterDesk) -> list[Route]:
@@ -42,10 +45,13 @@ class DeadLetterPages:
         desk, asked = self.desk, request.query_params
         stream = asked.get("stream") or (desk.streams[0] if desk.streams else "")
         code, status = asked.get("code") or None, asked.get("status") or None
-        found: dict[str, Any] = {"tally": [], "letters": []}
+        found: dict[str, Any] = {"tally": [], "letters": [], "older": None}
+        after = Place.of(asked.get("after", ""))
         if stream:
             found["tally"] = await run_in_threadpool(desk.tally, stream)
-            found["letters"] = await run_in_threadpool(desk.listed, stream, code=code, status=status)
+            found["letters"], found["older"] = await run_in_threadpool(
+                desk.listed, stream, code=code, status=status, after=after
+            )
         return page(
             request,
             "dead_letters.html",
@@ -55,7 +61,8 @@ class DeadLetterPages:
             status_asked=status,
             codes=[c.value for c in FailureCode],
             statuses=[s.value for s in LetterStatus],
-            said=asked.get("said"),
+            said=_SAID.get(asked.get("said", "")),
+            first=after is None,
             **found,
         )
 
@@ -76,7 +83,7 @@ class DeadLetterPages:
         stream = fields.get("stream", "")
         noted(request, "bring in dead letters", {"why": "asked for in the console", **fields}, stream=stream)
         await run_in_threadpool(self.desk.bring_in, stream)
-        said = {"stream": stream, "said": "The table is up to the end of the topic."}
+        said = {"stream": stream, "said": "brought-in"}
         return RedirectResponse(f"/dead-letters?{urlencode(said)}", 303)
 
     async def _done(

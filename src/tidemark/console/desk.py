@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import uuid
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.config.settings import Settings
@@ -32,8 +33,35 @@ _LISTED = (
 )  # fmt: skip
 
 
+_MICROS = re.compile(r"-?[0-9]{1,18}")
 COUNTED_EVERY = 30.0
 """Seconds between two counts of the open letters: each reads the status of every letter."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A letter's place in the list, newest first: when it failed (microseconds of Unix time), and its id."""
+
+    micros: int | None
+    letter: str
+
+    def __str__(self) -> str:
+        return f"{'' if self.micros is None else self.micros}~{self.letter}"
+
+    @classmethod
+    def of(cls, text: str) -> Place | None:
+        """None where the text is no place."""
+        micros, _, letter = text.partition("~")
+        if not letter or (micros and _MICROS.fullmatch(micros) is None):
+            return None
+        return cls(int(micros) if micros else None, letter)
+
+    def is_behind(self) -> Column:
+        """Whether a letter comes behind this place. In: `failed_at`, `letter_id`."""
+        at, behind = F.unix_micros("failed_at"), F.col(LETTER_ID) > self.letter
+        if self.micros is None:
+            return at.isNull() & behind
+        return at.isNull() | (at < self.micros) | ((at == self.micros) & behind)
 
 
 @dataclass
@@ -63,18 +91,26 @@ class LetterDesk:
         return sorted(found, key=lambda entry: (-entry[2], entry[0], entry[1]))
 
     def listed(
-        self, stream: str, *, code: str | None = None, status: str | None = None
-    ) -> list[Mapping[str, Any]]:
-        """The newest letters, without their payloads."""
+        self, stream: str, *, code: str | None = None, status: str | None = None, after: Place | None = None
+    ) -> tuple[list[Mapping[str, Any]], Place | None]:
+        """The newest letters behind `after`, without their payloads, and the place of the next ones if there
+        are more.
+        """
         letters = self._letters(stream)
         if letters is None:
-            return []
+            return [], None
         if code:
             letters = letters.where(F.col("failure_code") == code)
         if status:
             letters = letters.where(F.col("status") == status)
-        newest = letters.select(*_LISTED).orderBy(F.col("failed_at").desc(), LETTER_ID).limit(MOST_LISTED)
-        return [row.asDict() for row in newest.collect()]
+        if after is not None:
+            letters = letters.where(after.is_behind())
+        micros = F.unix_micros("failed_at").alias("_micros")
+        order = (F.col("failed_at").desc_nulls_last(), F.col(LETTER_ID))
+        found = letters.select(*_LISTED, micros).orderBy(*order).limit(MOST_LISTED + 1).collect()
+        page: list[Mapping[str, Any]] = [row.asDict() for row in found[:MOST_LISTED]]
+        more = len(found) > MOST_LISTED
+        return page, Place(page[-1]["_micros"], page[-1][LETTER_ID]) if more else None
 
     def one(self, stream: str, letter: str) -> Mapping[str, Any]:
         """The letter with its payload and headers."""
@@ -131,13 +167,18 @@ class LetterDesk:
 
 
 class OpenLetters:
-    """Tells how many dead letters are `new`, now and then. Raises what reading raises."""
+    """Tells how many dead letters are `new`, and by which codes, now and then. Raises what reading raises."""
 
     def __init__(
         self, desk: LetterDesk, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._desk, self._metrics, self._monotonic = desk, metrics, monotonic
         self._due, self._changes = monotonic(), desk.changes
+        self._codes: dict[str, list[tuple[str, int]]] = {}
+
+    def codes(self, stream: str) -> list[tuple[str, int]]:
+        """(code, how many are open), the most frequent first, as of the newest count."""
+        return self._codes.get(stream, [])
 
     def count_if_due(self) -> None:
         now, changes = self._monotonic(), self._desk.changes
@@ -146,7 +187,8 @@ class OpenLetters:
         self._due, self._changes = now + COUNTED_EVERY, changes
         for stream in self._desk.streams:
             tally = self._desk.tally(stream)
-            waiting = sum(count for _, status, count in tally if status == LetterStatus.NEW)
+            self._codes[stream] = [(code, n) for code, status, n in tally if status == LetterStatus.NEW]
+            waiting = sum(count for _, count in self._codes[stream])
             self._metrics.set("tidemark_dead_letters_open", waiting, stream=stream)
 
 

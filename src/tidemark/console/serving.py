@@ -97,6 +97,7 @@ def serving(
                 breakers=breakers.snapshots,
                 commits=lambda name: recent_commits(spark(), settings, name),
                 stale_after=settings.metrics.stale_after,
+                open_codes=letters.codes,
             ),
             reports=reports,
             report_types=sorted(all_strategies()),

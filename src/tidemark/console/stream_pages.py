@@ -23,7 +23,10 @@ from tidemark.resilience.breaker_state import Remembered
 
 @dataclass(frozen=True)
 class StreamSources:
-    """What the pages of streams read. `commits` raises UsageError for a stream that is not there."""
+    """What the pages of streams read. `commits` raises UsageError for a stream that is not there.
+
+    `open_codes`: (failure code, how many dead letters nobody dealt with), the most frequent first.
+    """
 
     watch: Watch
     metrics: Metrics
@@ -31,6 +34,7 @@ class StreamSources:
     breakers: Callable[[], Sequence[Remembered]]
     commits: Callable[[str], Sequence[CommitView]]
     stale_after: float
+    open_codes: Callable[[str], Sequence[tuple[str, int]]] = lambda _: ()
 
 
 def stream_routes(sources: StreamSources) -> list[Route]:
@@ -90,6 +94,7 @@ def _shown(sources: StreamSources, status: StreamStatus) -> Mapping[str, Any]:
         "commit_age": age,
         "partitions": status.partitions,
         "dead_letters": int(metrics.value("tidemark_dead_letter_topic_records", stream=name)),
+        "open_codes": sources.open_codes(name),
         "lag_chart": lag_chart(points),
         "throughput_chart": throughput_chart(points),
     }

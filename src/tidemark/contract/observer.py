@@ -13,8 +13,13 @@ class StreamObserver(Protocol):
     """Told of what streams do, from the threads that do it: be quick, and thread-safe.
 
     `stream` is the stream's name, with `.landing` behind it for its raw table. An observer that raises is
-    logged and changes nothing. A batch that runs in another process (Spark Connect) tells nobody.
+    logged and changes nothing. A batch that runs in another process (Spark Connect) tells `shipped`.
     """
+
+    @property
+    def shipped(self) -> StreamObserver:
+        """What goes along with a batch that is pickled into another process; by default it tells nobody."""
+        return SilentObserver()
 
     def stream_started(
         self, stream: str, *, topic: str, topic_id: str, table: str, marks: Marks, fresh: bool

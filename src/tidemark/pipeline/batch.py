@@ -27,6 +27,7 @@ from tidemark.pipeline.held_ledger import HeldLedger
 from tidemark.pipeline.novelty import Bounds, Novelty, novelty_of, with_novelty
 from tidemark.pipeline.outage import all_rejected, may_dead_letter, with_accepted_as_rejected
 from tidemark.pipeline.patience import DEAD_LETTERS, TABLE
+from tidemark.pipeline.posted import told_by
 from tidemark.pipeline.rejected import publish_rejected
 from tidemark.pipeline.schema_ids import with_schema_ids
 from tidemark.pipeline.targets import make_again_if_deleted
@@ -41,7 +42,8 @@ class IngestBatch:
 
     Running a batch again, at any point of a former run's crash, neither loses nor doubles a record.
     In: classified records (`transform.transform`), or for a landing table the envelope with `row`.
-    Pickles without its observers and its last failure, which mean something in this process alone.
+    Pickles without its last failure, and with what its observers ship: the rest means something in this
+    process alone.
     """
 
     plan: BatchPlan
@@ -50,7 +52,10 @@ class IngestBatch:
     failure: BaseException | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "observers": SilentObserver(), "failure": None}
+        return {**vars(self), "observers": self.observers.shipped, "failure": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, plan=told_by(state["plan"], state["observers"]))
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Every line about the batch carries `stream/batch` as its correlation id."""

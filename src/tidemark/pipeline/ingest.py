@@ -31,6 +31,7 @@ from tidemark.pipeline.modes import before_the_batch, idempotency_of
 from tidemark.pipeline.observers import Observers
 from tidemark.pipeline.outage_replay import OutageReplay
 from tidemark.pipeline.patience import TABLE, Patience
+from tidemark.pipeline.posted import told_over
 from tidemark.pipeline.restarts import Streak
 from tidemark.pipeline.running_query import watch
 from tidemark.pipeline.schema_ids import WiderPlan
@@ -180,14 +181,15 @@ class Ingest:
         plan = retry.call(lambda: self._plan(target, start, admin, patience), step="start")
         ledger = HeldLedger(plan, start.state)
         streak.ledger = ledger
-        handler = IngestBatch(plan, ledger, self._told)
         replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
         keep_letters = LettersBeside(self.spark, self.settings, target, self.available_now)
         upkeep = Upkeep(self.spark, target, ledger, self.now, replay_outage, keep_letters)
-        try:
-            watch(self._start_query(target, start, handler), handler, self._stopping, upkeep)
-        finally:
-            keep_letters.finish()
+        with told_over(self.spark, start.checkpoint.path, self._told) as told:
+            handler = IngestBatch(plan, ledger, told)
+            try:
+                watch(self._start_query(target, start, handler), handler, self._stopping, upkeep)
+            finally:
+                keep_letters.finish()
         replay_outage()
 
     def _retrying(self, target: Target, attempt: Attempt) -> None:

@@ -29,13 +29,22 @@ SCHEMA = (
 )
 _MOST_WAITING = 10_000
 _MOST_AT_ONCE = 500
+_SELDOM = 100
+_LONGEST_PAUSE_S = 300.0
+
+
+def pause_after(took: float, *, every: float) -> float:
+    """Seconds until the next append, after one that took so many."""
+    return max(every, min(_LONGEST_PAUSE_S, took * _SELDOM))
 
 
 class MetricsTable(Beside, StreamObserver):
     """Rows wait in memory and are appended by a thread of its own every `every` seconds, and at the end.
 
-    A stream never waits for it. Rows that cannot be written are kept for the next try, the oldest of more
-    than 10,000 dropped; each failure is a warning and a metric.
+    Where an append takes longer than a hundredth of that, the next one waits a hundred times as long, five
+    minutes at most: it never takes more than a percent of the time. A stream never waits for it. Rows that
+    cannot be written are kept for the next try, the oldest of more than 10,000 dropped; each failure is a
+    warning and a metric.
     """
 
     def __init__(
@@ -91,8 +100,12 @@ class MetricsTable(Beside, StreamObserver):
         return len(rows)
 
     def _run_beside(self) -> None:
-        while not self._over.wait(self._every):
-            self.flush()
+        wait = self._every
+        while not self._over.wait(wait):
+            began = time.monotonic()
+            while self.flush() == _MOST_AT_ONCE:
+                pass
+            wait = pause_after(time.monotonic() - began, every=self._every)
         deadline = time.monotonic() + 30
         while self.flush() and time.monotonic() < deadline:
             pass

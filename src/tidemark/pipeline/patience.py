@@ -39,7 +39,7 @@ class Patience:
     observers: StreamObserver = field(default_factory=SilentObserver)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "observers": SilentObserver()}
+        return {**vars(self), "observers": self.observers.shipped}
 
     def breaker(self, destination: str) -> Breaker:
         return self.breakers.get(f"{self.stream}/{destination}", classifier=self.retry.classifier)

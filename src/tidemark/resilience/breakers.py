@@ -43,6 +43,11 @@ class Breakers:
         self._lock = threading.Lock()
         self._breakers = {}
 
+    def heard_by(self, *listeners: Listener) -> Breakers:
+        """The same breakers for a process where `listeners` hear of their changes."""
+        heard = (*self._listeners, *listeners)
+        return Breakers(self._folder, self._settings, classifier=self._classifier, listeners=heard)
+
     @classmethod
     def of(cls, settings: Settings, *, listeners: Sequence[Listener] = ()) -> Breakers:
         return cls(settings.state_dir / FOLDER, settings.breaker, listeners=listeners)
