@@ -17,6 +17,7 @@ from tidemark.observe.catalogue import CATALOGUE, PREFIX, Kind
 from tidemark.observe.metrics import Metrics
 from tidemark.observe.recording import MetricsObserver
 from tidemark.observe.reference import PAGE, with_table
+from tidemark.pipeline.metrics_table import pause_after
 from tidemark.resilience.breaker import Breaker
 
 BOUNDED = {
@@ -141,6 +142,11 @@ def test_a_batch_pays_less_than_a_millisecond_for_its_metrics() -> None:
     took = min(timeit.repeat(lambda: observer.batch_landed(report), number=50, repeat=5)) / 50
     assert took < 0.001
     assert metrics.value("tidemark_records_read_total", stream="s") == 2500
+
+
+@pytest.mark.parametrize(("took", "pause"), [(0.02, 10.0), (0.5, 50.0), (20.0, 300.0)])
+def test_an_append_to_the_metrics_table_is_the_rarer_the_longer_one_takes(took: float, pause: float) -> None:
+    assert pause_after(took, every=10.0) == pause
 
 
 def test_what_streams_tell_becomes_metrics_and_what_health_asks_for() -> None:
