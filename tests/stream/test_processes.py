@@ -117,8 +117,8 @@ def test_nothing_is_lost_or_doubled_when_the_writer_is_killed_at_every_step_of_a
     target = letter_target(events.spark, events.settings(), "events", run="after the kills")
     keep_letters(events.spark, events.settings(), target)
     kept = LetterTable(events.table).letters(events.spark)
-    assert sorted(r[records.OFFSET] for r in kept.collect()) == sorted(
-        {int(x["offset"]) for x in events.dead_letters()}
+    assert sorted((r[records.PARTITION], r[records.OFFSET]) for r in kept.collect()) == sorted(
+        {(int(x["partition"]), int(x["offset"])) for x in events.dead_letters()}
     )
 
 
