@@ -289,6 +289,7 @@ def test_the_start_is_refused_when_the_table_has_rows_and_no_marks(stream: Make)
     shutil.move(copy, str(events.table.path))
     error = events.run().error
     assert isinstance(error, LedgerError)
+    assert "has rows, but no marks" in error.message
     assert "tidemark adopt" in str(error)
 
 
