@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import yaml
 from tests.stream_under_test import BAD, DDL, StreamUnderTest, good
 
 from tidemark.cli.app import main
+from tidemark.config.stream import Mode
 from tidemark.contract import records
 from tidemark.pipeline.dead_letters import keep_letters, letter_target
 from tidemark.pipeline.fault_points import POINTS
@@ -32,9 +34,12 @@ ENVIRONMENT = {
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1",
 }
 
+# Each mode after each other one.
+MODES = ["kafka-native", "fingerprint", "kafka-native", "merge", "fingerprint", "merge", "kafka-native"]
 
-def _config(events: StreamUnderTest, name: str = "tidemark.yml", **changes: object) -> Path:
-    file = events.folder / name
+
+def _config(events: StreamUnderTest, *, mode: str = "kafka-native") -> Path:
+    file = events.folder / "tidemark.yml"
     file.write_text(
         yaml.safe_dump(
             {
@@ -49,12 +54,12 @@ def _config(events: StreamUnderTest, name: str = "tidemark.yml", **changes: obje
                             "schema": {"ddl": DDL},
                             "destination": {"bucket": str(events.folder), "path": "lake/events"},
                             "processing": {"batch-size": 1, "flush-interval": 1, "max-batch-size": 40},
+                            "idempotency": {"mode": mode},
                         }
                     }
                 },
                 "checkpoint-root": str(events.folder / "checkpoints"),
                 "state-dir": str(events.folder / "state"),
-                **changes,
             }
         )
     )
@@ -101,14 +106,20 @@ def test_one_of_two_writers_stops_and_nothing_doubles_when_both_run_on_one_strea
 
 
 def test_nothing_is_lost_or_doubled_when_the_writer_is_killed_at_every_step_of_a_batch(stream: Make) -> None:
-    """And its dead letters are kept once, when what keeps them is killed at every step of that."""
+    """Each start in another mode than the one before, so that a kill lies between any two of them. And its
+    dead letters are kept once, when what keeps them is killed at every step of that.
+    """
+    assert set(pairwise(MODES)) == set(permutations((m.value for m in Mode), 2))
     events = stream(partitions=2)
     events.produce(*[good(i) if i % 10 else BAD for i in range(200)])
-    config = _config(events)
-    for point in (p for p in POINTS if not p.startswith(("read-log", "letters-", "replay-"))):
+    points = [p for p in POINTS if not p.startswith(("read-log", "letters-", "replay-"))]
+    for mode, point in zip(MODES, points, strict=True):
         # The second batch of one start: the others end in the first one they see.
         times = 2 if point == "after-append" else 1
+        config = _config(events, mode=mode)
         _killed(["ingest", "--available-now"], config, f"{point}=kill@{times}")
+    used = {f.name.split("-0")[0] for f in (events.folder / "checkpoints/events").iterdir()}
+    assert used == set(MODES)
     events.land()
     assert events.ids() == [i for i in range(200) if i % 10]
     assert len(events.accounted()) == 200
