@@ -7,6 +7,7 @@ is given commits that add as many as the table would have, with the statistics o
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import time
 from functools import cache
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 from rich.console import Console
@@ -31,6 +33,8 @@ from tidemark.sink.append import append_nothing
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table import create
 from tidemark.sink.table_log import DeltaLog
+
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 PARTITIONS = (64, 1_000, 10_000)
 COMMITS = 22
