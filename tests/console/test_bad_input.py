@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import html
+import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 from tests.console.conftest import TOKEN
 from tests.stream_under_test import NAME, StreamUnderTest, good
 
+from tidemark.console import desk
 from tidemark.console.serving import Serving
 
 ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
@@ -32,7 +36,9 @@ def within(seconds: float, condition: Callable[[], Any]) -> Any:
 
 
 def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
-    stream: Callable[..., StreamUnderTest], console: Callable[..., Serving]
+    stream: Callable[..., StreamUnderTest],
+    console: Callable[..., Serving],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     flow = stream()
     flow.produce(good(1), SCRIPT, b'{"id": "<img src=x onerror=alert(1)>"}')
@@ -56,6 +62,18 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
         gauge = f'tidemark_dead_letters_open{{stream="{NAME}"}} 2.0'
         assert within(20, lambda: gauge in client.get("/actuator/prometheus").text)
         letters = letters_of(flow)
+        # Page after page, each letter once; a place that is none is the first page.
+        monkeypatch.setattr(desk, "MOST_LISTED", 1)
+        first = client.get("/dead-letters", params={"stream": NAME}).text
+        older = html.unescape(re.findall(r'rel="next" href="([^"]+)"', first)[0])
+        second = client.get(older).text
+        offsets = [re.findall(r">0 : (\d+)</a>", text) for text in (first, second)]
+        assert sorted(found for page_ in offsets for found in page_) == ["1", "2"]
+        assert ('rel="next"' in second, ">Newest</a>" in second) == (False, True)
+        for place in ("~", "x~y", "9" * 40 + "~a", "' OR 1=1~--"):
+            assert client.get("/dead-letters", params={"stream": NAME, "after": place}).status_code == 200
+        said = client.get("/dead-letters", params={"stream": NAME, "said": "Your token expired"}).text
+        assert "Your token expired" not in said, "no link puts words into the page"
         shown = page(letters[1]).text + page(letters[2]).text
         assert "&lt;script&gt;alert(1)" in shown
         assert "<script>alert" not in shown

@@ -126,7 +126,7 @@ def test_an_operator_sees_lag_fall_and_mends_a_dead_letter_with_nothing_but_the_
         assert not browser.scrolls_sideways(), path
     browser.prefer("dark")
     browser.open(serving.server.url)
-    browser.wait_for_text("Lag: 0", timeout=60)
+    browser.wait_for_text("Lag: 0", "Rejected and open: MALFORMED_JSON", timeout=60)
     picture("phone-dark", flow)
     colour = browser.run("return getComputedStyle(document.body).backgroundColor")
     assert sum(int(part) for part in colour[4:-1].split(",")) < 150, colour

@@ -12,6 +12,7 @@ from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.console.serving import Serving
 from tidemark.listener.from_settings import connection_of
+from tidemark.pipeline.status import status_of
 from tidemark.reports.from_settings import reports_of
 from tidemark.reports.publisher import ensure_topics
 
@@ -37,6 +38,8 @@ def test_streams_their_lag_and_commits_are_shown_and_measured(
     flow.produce(*[good(n) for n in range(40)], BAD)
     flow.land()
     flow.produce(good(40), good(41))
+    (status,) = status_of(flow.spark, flow.settings(), NAME)
+    assert (status.lag, status.dead_letters) == (2, 1)
     with httpx.Client(base_url=console(flow).server.url, timeout=30) as client:
         shown(client, "/", f"/streams/{NAME}", '<dd class="lag">2</dd>', "<svg", "FRESH")
         page = shown(client, f"/streams/{NAME}", "batch", "0:", "1:")

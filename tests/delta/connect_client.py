@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import httpx
@@ -16,7 +17,7 @@ from tidemark.pipeline.telemetry import telemetry_of
 
 
 def seen_from_outside(url: str) -> dict[str, object]:
-    """State and lag of the stream, once the watch has read the table's log; no batch told them here."""
+    """State and lag of the stream, once the watch has read the table's log."""
     deadline = time.monotonic() + 30
     while True:
         found = httpx.get(f"{url}/actuator/health/streams", timeout=10).json()
@@ -31,11 +32,23 @@ def seen_from_outside(url: str) -> dict[str, object]:
 def main(config: Path) -> None:
     settings = load_settings(str(config))
     spark = SparkSession.builder.getOrCreate()
-    with telemetry_of(settings, spark) as telemetry:
-        outcome = Ingest(spark, settings, available_now=True, observers=telemetry.observers).run()[0]
+    run_id = uuid.uuid4().hex
+    with telemetry_of(settings, spark, run=run_id) as telemetry:
+        watching = telemetry.observers
+        outcome = Ingest(spark, settings, available_now=True, observers=watching, run_id=run_id).run()[0]
         health = seen_from_outside(str(telemetry.url))
     rows = spark.read.format("delta").load(str(settings.tables("events")["decoded"].path))
     ids = sorted(row["id"] for row in rows.select("id").collect())
+    table = spark.read.format("delta").load(str(config.parent / "lake" / "metrics"))
+    measured = table.where(f"run = '{run_id}'").groupBy().sum("read", "rejected").first()
+    value = telemetry.metrics.total
+    health["metrics"] = {
+        "read": value("tidemark_records_read_total", stream="events"),
+        "rejected": value("tidemark_dead_letters_total", stream="events", code="TYPE_MISMATCH"),
+        "committed": value("tidemark_delta_commits_total", stream="events", outcome="committed") >= 1,
+        "latency": value("tidemark_batch_latency_seconds_sum", stream="events") > 0,
+        "table": list(measured) if measured else [],
+    }
     told = {"session": type(spark).__module__, "error": repr(outcome.error), "ids": ids, **health}
     sys.stdout.write(json.dumps(told) + "\n")
 

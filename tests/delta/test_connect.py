@@ -27,7 +27,11 @@ def config(tmp_path: Path, broker: EmbeddedBroker) -> Path:
         create_topic(broker.bootstrap, name, 2)
     document = {
         **StreamUnderTest(None, broker, TOPIC, tmp_path).document(),
-        "metrics": {"enabled": True, "port": 0},
+        "metrics": {
+            "enabled": True,
+            "port": 0,
+            "table": {"bucket": str(tmp_path), "path": "lake/metrics"},
+        },
     }
     path = tmp_path / "tidemark.yml"
     path.write_text(yaml.safe_dump(document))
@@ -66,7 +70,7 @@ def run(config: Path, remote: str) -> dict[str, object]:
         cwd=config.parent,
         env={**os.environ, "SPARK_REMOTE": remote},
     )
-    assert told.returncode == 0, told.stderr[-4000:]
+    assert told.returncode == 0, told.stderr[-20000:]
     return dict(json.loads(told.stdout.splitlines()[-1]))
 
 
@@ -76,6 +80,10 @@ def test_each_record_lands_once_when_the_main_job_runs_over_spark_connect(
     produce(broker.bootstrap, TOPIC, [good(1), BAD, good(2)])
     first = run(config, remote)
     session = "pyspark.sql.connect.session"
-    assert first == {"session": session, "error": "None", "ids": [1, 2], "state": "FRESH", "lag": 0}
+    told = {"session": session, "error": "None", "ids": [1, 2], "state": "FRESH", "lag": 0}
+    moved = {"read": 3, "rejected": 1, "committed": True, "latency": True, "table": [3, 1]}
+    assert first == {**told, "metrics": moved}
     produce(broker.bootstrap, TOPIC, [good(3)])
-    assert run(config, remote)["ids"] == [1, 2, 3]
+    second = run(config, remote)
+    assert second["ids"] == [1, 2, 3]
+    assert second["metrics"] == {**moved, "read": 1, "rejected": 0, "table": [1, 0]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -86,6 +87,11 @@ def test_every_metric_moves_as_it_should_in_a_run_with_faults(
         lost = take_all(flow)
         assert run(flow, flow.settings(), *telemetry.observers).error is None
         found = scraped(telemetry.url)
+        letters = json.dumps({"stream": NAME})
+        deadline = time.monotonic() + 15
+        while found.get(("tidemark_dead_letter_topic_records", letters)) != 3 and time.monotonic() < deadline:
+            time.sleep(0.2)
+            found = scraped(telemetry.url)
         health = httpx.get(f"{telemetry.url}/actuator/health/streams", timeout=10).json()
 
     def value(name: str, **labels: str) -> float:
@@ -106,6 +112,10 @@ def test_every_metric_moves_as_it_should_in_a_run_with_faults(
     assert value("tidemark_dead_letters_total", code="MALFORMED_JSON") == 1
     assert value("tidemark_failures_total", scope="RECORD", retriable="false") == 3
     assert value("tidemark_failures_total", scope="DEPENDENCY", retriable="true") >= 1
+    assert value("tidemark_dead_letter_topic_records") == 3
+    assert 0 < value("tidemark_dead_letter_topic_age_seconds") < 600
+    for name in ("tidemark_stream_info", "tidemark_build_info"):
+        assert {v for (n, _), v in found.items() if n == name} == {1}
     assert value("tidemark_retries_total", topic=flow.topic) >= 1
     assert value("tidemark_delta_commits_total", outcome="committed") >= 1
     assert value("tidemark_unknown_fields_total") == 1

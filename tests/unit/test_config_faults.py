@@ -97,7 +97,11 @@ def test_an_unknown_key_says_what_was_meant(tmp_path: Path, key: str, hint: str)
         ("processing: {flush-interval: 60s}", "processing.flush-interval", "is `60s`, must be a number"),
         ("processing: {flush-interval: .inf}", "processing.flush-interval", "is `.inf`, must be a number"),
         ("processing: {batch-size: 2000000}", "processing", "max-batch-size (1000000) is below batch-size"),
-        ("processing: {min-partitions: 4, max-partitions: 2}", "processing", "min-partitions and max-partitions exclude"),
+        (
+            "processing: {min-partitions: 4, max-partitions: 2}",
+            "processing",
+            "min-partitions and max-partitions exclude",
+        ),
         ("processing: {poll-interval: 61}", "processing.poll-interval", "poll-interval (61 s) is above"),
         ("processing-version: 1.0", "processing-version", "is `1.0`, must be text"),
         ("strict: perhaps", "strict", "is `perhaps`, must be true or false"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import timeit
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -142,6 +143,15 @@ def test_a_batch_pays_less_than_a_millisecond_for_its_metrics() -> None:
     took = min(timeit.repeat(lambda: observer.batch_landed(report), number=50, repeat=5)) / 50
     assert took < 0.001
     assert metrics.value("tidemark_records_read_total", stream="s") == 2500
+
+
+def test_each_metric_is_looked_at_where_something_moves_it() -> None:
+    tests = Path(__file__).parents[1]
+    text = "".join(
+        file.read_text() for file in tests.rglob("test_*.py") if file.name != "test_observability_files.py"
+    )
+    names = [m.name for m in CATALOGUE if f'"{m.name}' not in text and f"'{m.name}" not in text]
+    assert names == []
 
 
 @pytest.mark.parametrize(("took", "pause"), [(0.02, 10.0), (0.5, 50.0), (20.0, 300.0)])

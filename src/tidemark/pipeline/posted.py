@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,10 @@ class Posted(StreamObserver):
         return self
 
     def batch_landed(self, report: BatchReport) -> None:
-        told = {**asdict(report), "marks": _pairs(report.marks), "ends": _pairs(report.ends)}
+        # Not by `asdict`, which makes a Counter out of a Counter's pairs.
+        told = {f.name: getattr(report, f.name) for f in fields(report)}
+        told |= {"marks": _pairs(report.marks), "ends": _pairs(report.ends)}
+        told |= {"failures": dict(report.failures)}
         self._post("batch_landed", told | {"newest": report.newest and report.newest.isoformat()})
 
     def batch_failed(self, stream: str, *, batch_id: int, scope: Scope, category: str, error: str) -> None:
@@ -78,7 +81,7 @@ class Posted(StreamObserver):
             begun = folder / f".{name}"
             begun.write_text(json.dumps({"event": event, "told": told}), encoding="utf-8")
             os.replace(begun, folder / f"{name}.json")
-        except OSError as error:
+        except (OSError, TypeError, ValueError) as error:
             log.warning("a batch cannot tell of itself", folder=self.folder, error=str(error))
 
 

@@ -190,7 +190,8 @@ def _made_by_another(
     spark: SparkSession, table: TableRef, error: AnalysisException, sleep: Callable[[float], object]
 ) -> bool:
     # A log folder without a commit is a table in the making.
-    for _ in range(_LOOKS if "NON_EMPTY_LOCATION" in str(error) else 0):
+    in_the_making = any(name in str(error) for name in ("NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND"))
+    for _ in range(_LOOKS if in_the_making else 0):
         if describe(spark, table) is not None:
             return True
         sleep(_BETWEEN_LOOKS_S)

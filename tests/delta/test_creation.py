@@ -1,0 +1,53 @@
+"""A table that two writers create at the same moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from tidemark.config.destination import TableRef
+from tidemark.config.stream import Destination
+from tidemark.contract import records
+from tidemark.sink import table as tables
+
+SCHEMA = T.StructType(
+    [
+        T.StructField("id", T.IntegerType()),
+        T.StructField(records.PARTITION, T.IntegerType()),
+        T.StructField(records.OFFSET, T.LongType()),
+        T.StructField(records.TIMESTAMP, T.TimestampType()),
+    ]
+)
+PLACE = {"bucket": "/", "path": "x"}
+
+
+def test_the_table_is_the_other_writers_when_that_one_has_made_its_folder_and_not_yet_its_commit(
+    spark: SparkSession, tmp: Callable[[str], str]
+) -> None:
+    elsewhere, path = tmp("elsewhere"), tmp("orders")
+    made = tables.create(spark, TableRef(path=elsewhere), SCHEMA, Destination(**PLACE))
+    first = "_delta_log/00000000000000000000.json"
+    (Path(path) / first).parent.mkdir(parents=True)
+    written = Path(path) / "_delta_log/.00000000000000000000.json.0.tmp"
+    written.write_bytes((Path(elsewhere) / first).read_bytes())
+    looked: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        looked.append(seconds)
+        if len(looked) == 3:
+            written.rename(Path(path) / first)
+
+    found = tables.create(spark, TableRef(path=path), SCHEMA, Destination(**PLACE), sleep=sleep)
+    assert found.id == made.id
+    assert len(looked) == 3
+
+    given_up = tmp("given_up")
+    (Path(given_up) / "_delta_log").mkdir(parents=True)
+    (Path(given_up) / "_delta_log/.00000000000000000000.json.0.tmp").touch()
+    with pytest.raises(AnalysisException, match=r"DELTA_TABLE_NOT_FOUND|NON_EMPTY_LOCATION"):
+        tables.create(spark, TableRef(path=given_up), SCHEMA, Destination(**PLACE), sleep=looked.append)
