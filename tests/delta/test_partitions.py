@@ -53,7 +53,9 @@ def test_every_text_comes_back_as_it_was_when_it_is_a_partition_value(
     own = OwnCommit(CommitKind.BATCH, "s", "topic", "run/1/1", seq=1, base=0, marks=Marks({0: len(AWKWARD)}))
     assert append(rows, table, own).rows == len(AWKWARD)
     landed = spark.table(table.sql).orderBy("stream_offset").select("country").collect()
-    assert [r["country"] for r in landed] == AWKWARD
+    # Of these two Delta and Spark make NULL; whole, they are in the raw record.
+    none = ("", "__HIVE_DEFAULT_PARTITION__")
+    assert [r["country"] for r in landed] == [None if c in none else c for c in AWKWARD]
 
 
 def test_a_table_is_not_created_when_it_would_be_partitioned_by_moments(
@@ -62,7 +64,7 @@ def test_a_table_is_not_created_when_it_would_be_partitioned_by_moments(
     schema = spark.createDataFrame([], f"at TIMESTAMP, local TIMESTAMP_NTZ, {COORDINATES}").schema
     moment = TableRef(path=tmp("by_moment"))
     with pytest.raises(SchemaConflict, match=r"partition column at .* is a TIMESTAMP") as refused:
-        tables.create(spark, moment, schema, Destination(partition_columns=("At",)))
+        tables.create(spark, moment, schema, Destination(partition_columns=("at",)))
     assert "to_date" in str(refused.value.hint)
     assert tables.describe(spark, moment) is None
     tables.create(spark, TableRef(path=tmp("by_local")), schema, Destination(partition_columns=("local",)))

@@ -199,7 +199,7 @@ def accepted(count: int) -> list[int]:
     return [i for i in range(count) if i % 5 != 4]
 
 
-def until(there: Callable[[], object], seconds: float = 120.0) -> None:
+def until(there: Callable[[], object], seconds: float = 200.0) -> None:
     deadline = time.monotonic() + seconds
     while not there():
         assert time.monotonic() < deadline, "it did not come"

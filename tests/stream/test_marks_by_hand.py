@@ -133,7 +133,11 @@ def test_two_deployments_are_equal_below_what_both_have_and_every_difference_is_
     stream: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flow = stream()
-    green = replace(flow, options={"destination": {"bucket": str(flow.folder), "path": "lake/green"}})
+    green = replace(
+        flow,
+        folder=flow.folder / "green",
+        options={"destination": {"bucket": str(flow.folder), "path": "lake/green"}},
+    )
     green_table = TableRef(path=str(flow.folder / "lake/green"))
     flow.produce(good(1), good(2), good(3))
     flow.land()
@@ -151,6 +155,7 @@ def test_two_deployments_are_equal_below_what_both_have_and_every_difference_is_
     assert (found.same, found.different, found.only_left, found.only_right, found.doubled) == (1, 1, 1, 0, 1)
     assert [(p, o) for _, p, o in found.examples["different"]] == [(0, 0)]
     assert compare(flow.spark, flow.table, green_table, ignore=["name"]).different == 0
+    capsys.readouterr()
     assert commanded(flow, "compare", NAME, str(green_table.path)) == 1
     told = json.loads(capsys.readouterr().out)
     assert (told["equal"], told["different"], told["below"]) == (False, 1, {"0": 3})
