@@ -25,7 +25,7 @@ from tidemark.dev.producers import admin, create_topic, delete_topic
 from tidemark.pipeline import batch as batch_module
 from tidemark.pipeline.ingest import Ingest, StreamOutcome
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 QUICK = {"max-retries": 1, "batch-size": 1, "flush-interval": 1, "poll-interval": 0.1}
 BREAKER = {"failure-threshold": 1, "open-seconds": 1, "success-threshold": 1}
