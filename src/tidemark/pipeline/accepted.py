@@ -69,9 +69,12 @@ class AcceptedRows:
         seconds = time.monotonic() - began
         adds_all = plan.idempotency.mode is not Mode.MERGE
         exact = adds_all and not self.novelty.undecided
-        miscounted = census is None or (exact and census.novel_accepted != committed.rows)
         # Where an executor died between two stages, the first is run again and observed twice.
-        if census is None or miscounted or census.read > self.bounds.offsets:
+        if (
+            census is None
+            or (exact and census.novel_accepted != committed.rows)
+            or census.read > self.bounds.offsets
+        ):
             census = count_again(self.routed)
         if plan.idempotency.merge_keys:
             # Every version is accepted, though only an entity's newest is a row.

@@ -19,6 +19,7 @@ from tidemark.pipeline.batch_plan import BatchPlan
 from tidemark.pipeline.novelty import Bounds, Novelty
 from tidemark.resilience.facts import facts_of
 from tidemark.sink.merge import within
+from tidemark.transform.decode.expressions import quoted
 
 log = structlog.get_logger(__name__)
 
@@ -31,9 +32,7 @@ def conflicts_told(routed: DataFrame, plan: BatchPlan, bounds: Bounds, novelty: 
     `novel`.
     """
     merges = plan.idempotency.mode is Mode.MERGE
-    asked = (
-        {p: (bounds.start.at(p), bounds.end[p]) for p in bounds.partitions} if merges else novelty.undecided
-    )
+    asked = bounds.ranges if merges else novelty.undecided
     if known <= 0 or not asked or plan.idempotency.merge_keys:
         return 0
     try:
@@ -81,9 +80,8 @@ def _content(plan: BatchPlan) -> list[str]:
 
 def _differs(column: str, kind: T.DataType) -> Column:
     """A NULL in the table is no difference: the column may be younger than the row."""
-    quoted = "`" + column.replace("`", "``") + "`"
-    landed, now = F.col(f"t.{quoted}"), F.col(f"s.{quoted}")
+    landed, now = F.col(f"t.{quoted(column)}"), F.col(f"s.{quoted(column)}")
     if isinstance(kind, (T.ArrayType, T.MapType, T.StructType)):
         # Maps cannot be compared.
         landed, now = F.to_json(F.struct(landed)), F.to_json(F.struct(now))
-    return F.col(f"t.{quoted}").isNotNull() & ~landed.eqNullSafe(now)
+    return F.col(f"t.{quoted(column)}").isNotNull() & ~landed.eqNullSafe(now)

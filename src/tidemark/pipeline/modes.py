@@ -48,8 +48,7 @@ def write(plan: BatchPlan, routed: DataFrame, own: OwnCommit, bounds: Bounds, no
         return upsert(versions(routed), plan.table, own, entity)
     accepted = routed.where((F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("novel"))
     if options.mode is Mode.MERGE:
-        ranges = {p: (bounds.start.at(p), bounds.end[p]) for p in bounds.partitions}
-        return insert(accepted.select("row.*"), plan.table, own, ranges)
+        return insert(accepted.select("row.*"), plan.table, own, bounds.ranges)
     new = not_landed(accepted, plan.table, plan.topic.id, novelty)
     if options.mode is Mode.FINGERPRINT:
         new = not_landed_as_copy(new, plan, novelty)

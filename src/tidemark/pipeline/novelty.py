@@ -29,9 +29,14 @@ class Bounds:
         return tuple(p for p in self.end if self.end[p] > self.start.at(p))
 
     @property
+    def ranges(self) -> dict[int, tuple[int, int]]:
+        """Start and end of each partition that has any."""
+        return {p: (self.start.at(p), self.end[p]) for p in self.partitions}
+
+    @property
     def offsets(self) -> int:
         """Of all partitions: a batch holds at most so many records."""
-        return sum(self.end[p] - self.start.at(p) for p in self.partitions)
+        return sum(end - start for start, end in self.ranges.values())
 
 
 @dataclass(frozen=True)
