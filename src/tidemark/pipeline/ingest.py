@@ -28,7 +28,7 @@ from tidemark.pipeline.heartbeat import beat_if_due
 from tidemark.pipeline.held_ledger import HeldLedger
 from tidemark.pipeline.letters_beside import LettersBeside
 from tidemark.pipeline.modes import before_the_batch, idempotency_of
-from tidemark.pipeline.observers import Observers
+from tidemark.pipeline.observers import Observers, retries_told
 from tidemark.pipeline.outage_replay import OutageReplay
 from tidemark.pipeline.patience import TABLE, Patience
 from tidemark.pipeline.posted import told_over
@@ -41,7 +41,7 @@ from tidemark.pipeline.telemetry import telemetry_of
 from tidemark.pipeline.upkeep import Upkeep
 from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.classification import classifier_for
-from tidemark.resilience.retry import Attempt, retrier_for
+from tidemark.resilience.retry import retrier_for
 from tidemark.source.groups import GroupOffsets
 from tidemark.source.reader import read_stream
 from tidemark.source.topics import KafkaAdmin
@@ -150,7 +150,7 @@ class Ingest:
             target.stream.processing,
             classifier_for(target.stream.failures),
             sleep=self._pause,
-            on_retry=lambda attempt: self._retrying(target, attempt),
+            on_retry=retries_told(target.name, self._told),
         )
         patience = Patience(target.name, self._breakers, retry, self.available_now, self._told)
         patience.wait_for(TABLE)
@@ -191,15 +191,6 @@ class Ingest:
             finally:
                 keep_letters.finish()
         replay_outage()
-
-    def _retrying(self, target: Target, attempt: Attempt) -> None:
-        self._told.retrying(
-            target.name,
-            step=attempt.step,
-            attempt=attempt.number,
-            delay=attempt.delay,
-            category=attempt.verdict.category,
-        )
 
     def _plan(self, target: Target, start: Start, admin: KafkaAdmin, patience: Patience) -> BatchPlan:
         group = self.settings.kafka.consumer.group_id

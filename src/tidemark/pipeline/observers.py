@@ -11,6 +11,7 @@ from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import StreamObserver
+from tidemark.resilience.retry import Attempt
 
 log = structlog.get_logger(__name__)
 
@@ -57,3 +58,14 @@ class Observers(StreamObserver):
                 event(observer)
             except Exception as error:
                 log.error("an observer failed", observer=type(observer).__name__, error=repr(error))
+
+
+def retries_told(stream: str, observers: StreamObserver) -> Callable[[Attempt], None]:
+    """Tells `observers` of each attempt of a stream that is to be repeated."""
+    return lambda attempt: observers.retrying(
+        stream,
+        step=attempt.step,
+        attempt=attempt.number,
+        delay=attempt.delay,
+        category=attempt.verdict.category,
+    )

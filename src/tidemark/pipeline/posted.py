@@ -25,6 +25,7 @@ from tidemark.contract.marks import Marks
 from tidemark.contract.observer import StreamObserver
 from tidemark.pipeline.batch_plan import BatchPlan
 from tidemark.pipeline.beside import Beside
+from tidemark.pipeline.observers import retries_told
 from tidemark.platform.session import over_connect
 
 log = structlog.get_logger(__name__)
@@ -89,16 +90,7 @@ def told_by(plan: BatchPlan, observers: StreamObserver) -> BatchPlan:
     """The plan as it is used where a batch runs in another process: retries, pauses and changes of breakers
     are told to `observers`, as they are at home.
     """
-    retry = replace(
-        plan.retry,
-        on_retry=lambda attempt: observers.retrying(
-            plan.stream,
-            step=attempt.step,
-            attempt=attempt.number,
-            delay=attempt.delay,
-            category=attempt.verdict.category,
-        ),
-    )
+    retry = replace(plan.retry, on_retry=retries_told(plan.stream, observers))
     breakers = plan.patience.breakers.heard_by(
         lambda change: observers.breaker_changed(change.name, change.old, change.new, change.reason)
     )
