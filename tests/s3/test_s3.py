@@ -21,7 +21,7 @@ from tests.s3.s3_server import Answer, FaultyS3, Request, faulty_s3
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.config.destination import TableRef
-from tidemark.contract.errors import Fenced
+from tidemark.contract.errors import Fenced, RetriesExhausted
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.pipeline.ingest import Ingest, StreamOutcome
 from tidemark.platform.open_session import s3_options
@@ -155,10 +155,13 @@ def test_every_record_lands_once_when_s3_was_away_for_longer_than_the_retries(
 ) -> None:
     events.produce(*numbered(0, 5))
     events.land()
-    s3.fail(Answer(503, "ServiceUnavailable"))
-    events.produce(*numbered(5, 10))
-    assert events.run().error is not None
-    s3.heal()
+    # The whole store, so that not even the start gets through; then in a batch that has been planned.
+    for only_commits in (False, True):
+        s3.fail(Answer(503, "ServiceUnavailable"), only_commits=only_commits)
+        events.produce(*numbered(5, 10) if only_commits else [])
+        assert isinstance(events.run().error, RetriesExhausted)
+        assert len(events.dead_letters()) == 1, "with its checkpoint away too, nothing may be dead-lettered"
+        s3.heal()
     events.land()
     check_books(events, 10)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,9 +73,12 @@ def until(there: Callable[[], Any], seconds: float = 90.0) -> None:
 
 
 @contextmanager
-def running(events: StreamUnderTest, **processing: Any) -> Iterator[Running]:
-    """The real application, running on; a breaker that opens at once and probes every half second."""
-    settings = events.settings(breaker=BREAKER, processing={**QUICK, **processing})
+def running(
+    events: StreamUnderTest, processing: Mapping[str, Any] = QUICK, *, open_seconds: float = 0.5
+) -> Iterator[Running]:
+    """The real application, running on; a breaker that opens at once and probes after `open_seconds`."""
+    breaker = {**BREAKER, "open-seconds": open_seconds}
+    settings = events.settings(breaker=breaker, processing={**QUICK, **processing})
     watcher, reports = Watcher(), Reports([])
     one = Running(Ingest(events.spark, settings, observers=[watcher, reports]), watcher, reports, [])
     thread = threading.Thread(target=lambda: one.outcomes.extend(one.ingest.run()))
@@ -164,7 +167,7 @@ def test_the_batch_is_kept_and_lands_when_nothing_can_be_written_or_the_stream_i
     events.land()
     monkeypatch.setenv(fault_points.VARIABLE, faults)
     events.produce(good(1), BAD)
-    with running(events, **{"on-exhausted": policy}) as one:
+    with running(events, {"on-exhausted": policy}) as one:
         until(lambda: len(one.watcher.pauses) > 2)
         assert set(one.watcher.pauses) == {"table"}
         assert events.dead_letters() == []
@@ -183,6 +186,26 @@ def test_the_batch_is_kept_and_lands_when_nothing_can_be_written_or_the_stream_i
     events.land(breaker=BREAKER)
     assert events.ids() == [0, 1, 2]
     assert [x["offset"] for x in events.dead_letters()] == ["2", "4"]
+
+
+def test_the_stream_ends_at_once_when_it_is_told_to_in_a_pause_of_an_hour(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shorter pause would hide it: the next probe fails, and its retries notice the end too."""
+    events = stream()
+    events.produce(good(0), BAD)
+    monkeypatch.setenv(fault_points.VARIABLE, TABLE_AWAY)
+    # The first run pauses with its batch, the second one before it starts: the breaker is still open.
+    for pause in ("with a batch", "before the start"):
+        with running(events, {"on-exhausted": "pause"}, open_seconds=3600) as one:
+            until(lambda: one.watcher.pauses)
+            assert one.stop() < 15, pause
+            assert [o.error for o in one.outcomes] == [None], pause
+            assert one.watcher.pauses == ["table"], pause
+    monkeypatch.delenv(fault_points.VARIABLE)
+    events.land(breaker=BREAKER)
+    assert events.ids() == [0]
+    assert len(events.accounted()) == 2
 
 
 def test_a_bounded_run_ends_with_the_failure_and_the_next_one_lands_all_when_nothing_can_be_written(
