@@ -91,7 +91,7 @@ def list_(
 
     _, spark, _, table = open_letters(config, target, stream)
     if summary:
-        rows = [row.asDict() for row in counted(letters_in(spark, table))]
+        rows = [row.asDict() for row in counted(letters_in(spark, table, stream))]
     else:
         choice = choice_of(code, status or list(LetterStatus), since, until, None, None, limit)
         shown = (
@@ -103,7 +103,7 @@ def list_(
             "status",
             "attempts",
         )
-        rows = [row.asDict() for row in choice.of(letters_in(spark, table)).select(*shown).collect()]
+        rows = [row.asDict() for row in choice.of(letters_in(spark, table, stream)).select(*shown).collect()]
     if as_json:
         print_json(rows)
         return
@@ -131,9 +131,11 @@ def show(
 
     _, spark, _, table = open_letters(config, target, stream)
     choice = choice_of(None, list(LetterStatus), None, None, [letter], None, 1)
-    row = collectable(choice.of(letters_in(spark, table))).first()
+    row = collectable(choice.of(letters_in(spark, table, stream))).first()
     if row is None:
-        raise UsageError(f"there is no letter {letter} in {table.facts}", "tidemark dead-letters list")
+        raise UsageError(
+            f"there is no letter {letter} in {table.facts}", f"tidemark dead-letters list --stream {stream}"
+        )
     if as_json:
         print_json(as_line(row))
     else:
@@ -181,7 +183,7 @@ def replay(
     mended = edit_of(edit, patch)
     settings, spark, chosen, table = open_letters(config, target, stream)
     console = Console(stderr=True, highlight=False)
-    letters_in(spark, table)
+    letters_in(spark, table, stream)
     if republish:
         topic = chosen.stream.kafka_topic
         console.print(f"every consumer group of {topic} will read these records again, not Tidemark alone")
@@ -254,7 +256,7 @@ def export(
     from tidemark.pipeline.letter_files import export as write
 
     _, spark, _, table = open_letters(config, target, stream)
-    chosen = choice_of(code, status, since, until, letter, None, limit).of(letters_in(spark, table))
+    chosen = choice_of(code, status, since, until, letter, None, limit).of(letters_in(spark, table, stream))
     if out is None:
         write(chosen, sys.stdout)
         return

@@ -56,10 +56,11 @@ def open_letters(
     return settings, spark, chosen, LetterTable(chosen.table)
 
 
-def letters_in(spark: SparkSession, table: LetterTable) -> DataFrame:
+def letters_in(spark: SparkSession, table: LetterTable, stream: str) -> DataFrame:
     if not table.exists(spark):
         raise UsageError(
-            f"there is no table {table.facts} yet", "tidemark dead-letters stream --available-now"
+            f"there is no table {table.facts} yet",
+            f"tidemark dead-letters stream --stream {stream} --available-now",
         )
     return table.letters(spark)
 
@@ -110,10 +111,12 @@ def mark(
     from tidemark.sink.dead_letter_table import event
 
     _, spark, _, table = open_letters(config, target, stream)
-    chosen = choice_of(None, list(LetterStatus), None, None, letters, None, None).of(letters_in(spark, table))
+    chosen = choice_of(None, list(LetterStatus), None, None, letters, None, None).of(
+        letters_in(spark, table, stream)
+    )
     events = event(chosen, status, by=by, note=F.lit(note or None)).localCheckpoint()
     count = events.count()
     if not count:
-        raise UsageError(f"no such letter in {table.facts}", "tidemark dead-letters list")
+        raise UsageError(f"no such letter in {table.facts}", f"tidemark dead-letters list --stream {stream}")
     table.note(events)
     Console(stderr=True).print(f"{count} {status.value}", highlight=False)
