@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_ID, OPEN, LetterStatus
 from tidemark.contract.errors import UsageError
+from tidemark.platform.local_rows import rows_of
 from tidemark.transform.expressions import unstable
 
 MOST_PATCHED = 1000
@@ -100,7 +101,7 @@ class Edit:
                 "choose fewer, or use a SQL expression with --edit",
             )
         values = [(row[LETTER_ID], json.dumps(merge_patch(_json(row), self.patch)).encode()) for row in rows]
-        mended = letters.sparkSession.createDataFrame(values, f"{LETTER_ID} STRING, _mended BINARY")
+        mended = rows_of(letters.sparkSession, values, f"{LETTER_ID} STRING, _mended BINARY")
         return letters.join(mended, LETTER_ID).withColumn(records.PAYLOAD, F.col("_mended")).drop("_mended")
 
 
