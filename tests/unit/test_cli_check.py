@@ -165,3 +165,16 @@ def test_lines_for_a_person_carry_marks_and_hints(config: Path, capsys: pytest.C
     assert any(line.startswith("✓ configuration: ") for line in lines)
     broker = next(i for i, line in enumerate(lines) if line.startswith("✗ broker: "))
     assert lines[broker + 1].strip() == "hint: tidemark broker start"
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"), [("STRNG", "did you mean STRING?"), ("VARCHAR(9)", "there are BOOLEAN, ")]
+)
+def test_a_type_that_was_meant_is_named_when_the_schema_has_an_unknown_one(
+    config: Path, capsys: pytest.CaptureFixture[str], written: str, hint: str
+) -> None:
+    (config.parent / "orders.ddl").write_text(f"id {written}, amount DECIMAL(10,2), cob DATE, when TIMESTAMP")
+    code, told = answer(capsys, "check", "--quick", "--config", str(config))
+    faults = {fault["problem"]: fault["hint"] for fault in told["faults"]}
+    assert code == 2
+    assert faults[f"type {written.split('(')[0]} is not supported (word 2)"].startswith(hint)

@@ -176,7 +176,7 @@ def _broker(settings: Settings) -> Finding:
         return Finding("broker", False, masked_text(f"{servers} does not answer: {e.args[0].str()}"), mend)
     absent = sorted({s.kafka_topic for s in settings.streams.values()} - set(known.topics))
     if absent:
-        produce = f"tidemark broker produce {absent[0]}"
+        produce = f"tidemark broker produce {absent[0]} --file FILE (without --file: sample user events)"
         mend = produce if local else f"create it, or correct connector.topics.<name>.kafka-topic: {absent[0]}"
         return Finding("broker", False, f"{servers} answers, but has no topic {', '.join(absent)}", mend)
     return Finding("broker", True, f"{servers}, {len(known.brokers)} broker(s), every topic is there")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 
 from pyspark.sql import types as T
 
@@ -31,6 +32,7 @@ _SIMPLE: dict[str, T.DataType] = {
     "TIMESTAMP_NTZ": T.TimestampNTZType(),
 }
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
+_KNOWN = (*_SIMPLE, *_DECIMALS, "ARRAY", "MAP", "STRUCT")
 
 
 class DdlError(ValueError):
@@ -132,7 +134,9 @@ class _Reader:
         if word == "STRUCT":
             self.take("<")
             return struct_shape(self.fields(until=">", colon=True))
-        raise DdlError(f"type {word} is not supported (word {self._at})")
+        near = get_close_matches(word, _KNOWN, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_KNOWN)}"
+        raise DdlError(f"type {word} is not supported (word {self._at}); {hint}")
 
     def _decimal(self) -> T.DecimalType:
         precision, scale = 10, 0
