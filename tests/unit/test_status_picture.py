@@ -73,11 +73,17 @@ def test_a_hostile_letter_is_only_shown_on_the_terminal() -> None:
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=True, color_system=None)
     console.print(letter_picture.picture(letter, "orders"))
-    console.print(_cell(hostile))
+    console.print(_cell(letter, "failure_message"))
     text = out.getvalue()
     assert "\x1b]" not in text
     assert "\u202e" not in text
     assert text.count("[bold]not ours[/bold] [/]") >= 10
+
+
+def test_a_listed_message_does_not_repeat_the_code_that_stands_beside_it() -> None:
+    row = {"failure_code": "RULE_VIOLATED", "failure_message": "RULE_VIOLATED: quantity must be positive"}
+    assert _cell(row, "failure_message").plain == "quantity must be positive"
+    assert _cell({**row, "failure_message": None}, "failure_message").plain == ""
 
 
 def test_a_program_gets_one_line_of_json_a_look(capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,7 +113,7 @@ def list_(
     for column in pretty.columns[:2]:  # an id is there to be copied
         column.no_wrap, column.overflow = True, "fold"
     for row in rows:
-        pretty.add_row(*[_cell(row[name]) for name in columns])
+        pretty.add_row(*[_cell(row, name) for name in columns])
     console.print(pretty if rows else f"no such letter in {table.facts}")
 
 
@@ -281,7 +281,10 @@ def import_(
     Console(stderr=True).print(f"{count} letters read from {file}", highlight=False)
 
 
-def _cell(value: Any) -> Text:
+def _cell(row: dict[str, Any], name: str) -> Text:
+    value = row[name]
     if isinstance(value, datetime):
         return Text(f"{value:%Y-%m-%d %H:%M:%S}")
+    if name == "failure_message" and value is not None:  # the code it begins with has a column of its own
+        value = value.removeprefix(f"{row['failure_code']}: ")
     return Text("" if value is None else harmless(str(value)))
