@@ -111,3 +111,15 @@ class BreakerOpen(RetriableError):
 
 class ShutdownRequested(TidemarkError):
     condition = "TIDEMARK_SHUTDOWN"
+
+
+_SAYS_NOTHING = "An error occurred while calling "
+"""How each error of a JVM begins on its way through Py4J."""
+
+
+def said(error: BaseException) -> str:
+    """One line for a person: what went wrong, without hint and trace."""
+    if isinstance(error, TidemarkError):
+        return error.message
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith(_SAYS_NOTHING)]
+    return lines[0].removeprefix(": ").strip()[:300] if lines else type(error).__name__

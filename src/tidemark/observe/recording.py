@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field, replace
 
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.errors import said
 from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import StreamObserver
@@ -137,7 +138,7 @@ class MetricsObserver(StreamObserver):
         self.metrics.add("tidemark_breaker_changes_total", breaker=name, state=new)
 
     def stream_ended(self, stream: str, error: BaseException | None) -> None:
-        told = None if error is None else (str(error).splitlines() or [type(error).__name__])[0]
+        told = None if error is None else said(error)
         with self._lock:
             seen = self._seen.get(stream) or Seen(stream, "", "")
             # A stream that read all there was, or was told to stop, has not failed.

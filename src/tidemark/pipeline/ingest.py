@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
 from tidemark.contract import records
-from tidemark.contract.errors import RetriesExhausted, ShutdownRequested, TidemarkError
+from tidemark.contract.errors import RetriesExhausted, ShutdownRequested, TidemarkError, said
 from tidemark.contract.observer import StreamObserver
 from tidemark.contract.routes import Route
 from tidemark.observe.recording import MetricsObserver
@@ -125,11 +125,11 @@ class Ingest:
                     return self._ended(target, None)
                 delay = None if self._stopping.is_set() else streak.delay_after(error)
                 if delay is None:
-                    log.error("stream stopped", stream=target.name, error=_in_words(error))
+                    log.error("stream stopped", stream=target.name, error=said(error))
                     cause = error.__cause__ if isinstance(error, RetriesExhausted) else None
                     return self._ended(target, cause if isinstance(cause, TidemarkError) else error)
                 log.warning(
-                    "starting again from the ledger", stream=target.name, seconds=delay, why=_in_words(error)
+                    "starting again from the ledger", stream=target.name, seconds=delay, why=said(error)
                 )
                 self._pause(delay)
 
@@ -244,9 +244,3 @@ class Ingest:
         return writer.trigger(
             processingTime=f"{max(0, round(processing.poll_interval * 1000))} milliseconds"
         ).start()
-
-
-def _in_words(error: BaseException) -> str:
-    return (
-        error.message if isinstance(error, TidemarkError) else (str(error).splitlines() or [repr(error)])[0]
-    )

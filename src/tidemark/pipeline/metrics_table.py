@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.errors import said
 from tidemark.contract.observer import StreamObserver
 from tidemark.observe.metrics import Metrics
 from tidemark.pipeline.beside import Beside
@@ -93,7 +94,7 @@ class MetricsTable(Beside, StreamObserver):
                 writer.saveAsTable(self._table.sql)
         except Exception as error:
             self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
-            told = (str(error).splitlines() or [repr(error)])[0][:300]
+            told = said(error)
             log.warning("metrics not written; the stream goes on", table=str(self._table), error=told)
             return 0
         self._kept = []

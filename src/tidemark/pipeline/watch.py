@@ -12,7 +12,7 @@ from datetime import datetime
 import structlog
 
 from tidemark.config.settings import Settings
-from tidemark.contract.errors import TidemarkError
+from tidemark.contract.errors import said
 from tidemark.observe.indicators import StreamFacts
 from tidemark.observe.metrics import Metrics
 from tidemark.pipeline.beside import Beside
@@ -136,7 +136,7 @@ class Watch(Beside):
         self._metrics.set("tidemark_dead_letter_topic_age_seconds", age, stream=stream)
 
     def _note(self, error: Exception) -> None:
-        told = error.message if isinstance(error, TidemarkError) else (str(error).splitlines() or [""])[0]
+        told = said(error)
         if told != self.problem:
             log.warning("the streams cannot be looked at", error=told)
         self.problem = told

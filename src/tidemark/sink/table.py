@@ -15,6 +15,7 @@ from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
 from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, SchemaConflict
+from tidemark.sink.damaged_log import log_readable
 from tidemark.sink.partitioning import BY_DATE, MOMENT, moments_among
 
 STATISTICS_COLUMNS = (records.PARTITION, records.OFFSET, records.TIMESTAMP)
@@ -50,8 +51,11 @@ class TableFacts:
     properties: dict[str, str]
 
 
+@log_readable()
 def describe(spark: SparkSession, table: TableRef) -> TableFacts | None:
-    """The table's facts, or None where there is none. Raises LedgerError where something else is there."""
+    """The table's facts, or None where there is none. Raises LedgerError where something else is there, or a
+    log that cannot be read.
+    """
     try:
         row = (
             spark.sql(f"DESCRIBE DETAIL {table.sql}")
