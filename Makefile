@@ -16,7 +16,7 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --python-vers
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 # Each test process has one Spark session and one broker. Much of the suite waits, so more of them than cores.
-WORKERS ?= 3
+WORKERS ?= 4
 
 say = @printf '\033[1m%s\033[0m\n' "$(1)"
 

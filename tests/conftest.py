@@ -22,23 +22,33 @@ if TYPE_CHECKING:
 os.environ["TZ"] = "UTC"
 time.tzset()
 
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing"
+
 QUICK = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTS}.FileSystemBasedCheckpointFileManager",
 }
 """For a handful of rows, generating and compiling code costs more than evaluating the tree, and planning
-again costs more than it saves. What is about Spark's ways of evaluating asks for `as_shipped`."""
+again costs more than it saves. Spark's other way to a local checkpoint starts `chmod` and `readlink` for each
+file. What is about Spark's ways of evaluating asks for `as_shipped`."""
 
-SHIPPED = dict(zip(QUICK, ("FALLBACK", "true", "true"), strict=True))
+SHIPPED = dict(
+    zip(
+        QUICK,
+        ("FALLBACK", "true", "true", f"{CHECKPOINTS}.FileContextBasedCheckpointFileManager"),
+        strict=True,
+    )
+)
 
 JAVA = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -XX:+UseSerialGC -Xmn384m"
-    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -XX:+UseSerialGC -Xms1g"
+    " -Xmn512m -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 """A suite compiles much and runs little: the second compiler and parallel collection cost more than they
 give. The first one alone has room for 48 MB of code, which a suite fills; it compiles over and over then.
-With room for classes and for what a batch leaves behind, it collects a third as often.
+With room for classes and for what a batch leaves behind, it collects a fifth as often.
 Classes of pinned jars need no verification at each start."""
 
 # By the environment, so that the processes that tests start are as quick.

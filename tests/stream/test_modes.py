@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from tidemark.pipeline.targets import targets_of
 Make = Callable[..., StreamUnderTest]
 FINGERPRINT = {"mode": "fingerprint"}
 MERGE = {"mode": "merge"}
-WALK = ["kafka-native", "fingerprint", "kafka-native", "merge", "fingerprint", "merge", "kafka-native"]
 
 
 @pytest.fixture(autouse=True)
@@ -216,33 +214,6 @@ def test_a_table_holds_the_newest_version_of_each_entity_when_records_are_change
     assert sorted((r["id"], r["name"]) for r in events.rows.collect()) == [(2, "c"), (3, "a")]
     assert counts(events) == (5, 3, 1, 1, 0)
     assert [x["message"] for x in events.dead_letters()][1].startswith("the key of a tombstone")
-
-
-def test_nothing_is_lost_or_doubled_when_modes_are_switched_with_crashes_in_between(
-    stream: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert set(pairwise(WALK)) == set(permutations((m.value for m in Mode), 2))
-    events = stream(partitions=2)
-    points = ("after-append", "after-publish")
-    checkpoints, seen, used = events.folder / "checkpoints/events", set[str](), list[str]()
-    sent = 0
-    for step, mode in enumerate(WALK):
-        events.produce(
-            *[SampleRecord(BAD if n % 5 == 0 else good(n), partition=n % 2) for n in range(sent, sent + 10)]
-        )
-        sent += 10
-        fault_points.forget()
-        monkeypatch.setenv(fault_points.VARIABLE, f"{points[step % 2]}=raise")
-        events.run(idempotency={"mode": mode}, processing={"max-retries": 0, "on-exhausted": "pause"})
-        (fresh,) = {f.name for f in checkpoints.iterdir()} - seen
-        seen.add(fresh)
-        used.append(fresh.split("-0")[0])
-    monkeypatch.delenv(fault_points.VARIABLE)
-    events.land(idempotency=FINGERPRINT)
-
-    assert events.ids() == [n for n in range(sent) if n % 5]
-    assert events.accounted() == {(p, o) for p in (0, 1) for o in range(sent // 2)}
-    assert used == WALK, "each switch takes a checkpoint of its own"
 
 
 def test_the_source_documents_switch_turns_fingerprints_on_and_off(tmp_path: Path) -> None:
