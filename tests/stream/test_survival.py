@@ -200,6 +200,29 @@ def test_the_stream_stops_and_asks_when_the_table_was_emptied_or_replaced(stream
     assert error.hint
 
 
+def test_the_rows_of_the_newest_commit_land_again_when_its_file_was_damaged_and_moved_away(
+    stream: Make,
+) -> None:
+    events = stream()
+    log = events.folder / "lake/events/_delta_log"
+    events.produce(good(0), BAD)
+    events.land()
+    newest = max(log.glob("*.json"))
+    newest.write_bytes(newest.read_bytes()[:500])
+    (log / f".{newest.name}.crc").unlink()
+    # As a process that starts anew: it has not read the log yet.
+    events.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    events.produce(good(1))
+    error = events.run().error
+    assert isinstance(error, LedgerError)
+    assert newest.name in error.message
+    for file in (*log.glob(f"{newest.stem}*"), *log.glob(f".{newest.stem}*")):
+        file.unlink()
+    events.land()
+    assert events.ids() == [0, 1]
+    assert len(events.accounted()) == 3
+
+
 def test_all_records_of_a_topic_made_again_land_when_the_stream_was_stopped(stream: Make) -> None:
     events = stream()
     events.produce(good(0), good(1), good(2))
