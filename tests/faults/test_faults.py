@@ -80,6 +80,10 @@ def table(books: Books) -> DeltaTable:
     return DeltaTable.forPath(books.events.spark, str(books.events.table.path))
 
 
+def optimize(books: Books) -> None:
+    table(books).optimize().executeCompaction()
+
+
 def delete(books: Books) -> None:
     table(books).delete("id = 0")
     books.deleted.add(0)
@@ -113,7 +117,8 @@ FAULTS = [
     Fault("checkpoint: last commit empty", lambda b: truncate(checkpoint_files(b, "commits")[-1])),
     Fault("checkpoint: last offsets empty", lambda b: truncate(checkpoint_files(b, "offsets")[-1])),
     Fault("checkpoint: replaced by an older copy", older_copy),
-    Fault("another one's OPTIMIZE", during=lambda b: table(b).optimize().executeCompaction()),
+    Fault("another one's OPTIMIZE", during=optimize),
+    Fault("another one's OPTIMIZE while it was stopped", optimize),
     Fault("another one's VACUUM", during=lambda b: table(b).vacuum()),
     Fault("another one's DELETE", during=delete),
     Fault("another one's MERGE", during=merge),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -44,3 +48,17 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
         "its archiveRef is sha256-",
     ):
         assert told_of in told.out
+
+
+def test_the_demo_leaves_nothing_behind_when_it_is_told_to_end(tmp_path: Path) -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "tidemark.cli.app", "demo", "--records", "1000"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("tidemark-demo-*/tidemark.yml")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    demo.terminate()
+    assert demo.wait(60) == 143
+    assert list(tmp_path.glob("tidemark-demo-*")) == []

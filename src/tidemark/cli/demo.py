@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +38,8 @@ def demo(
     from tidemark.dev.demo import run_demo
     from tidemark.dev.demo_report import demo_console
 
+    # What it started ends, and its folder goes, as after CTRL+C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     verdict = run_demo(demo_console(), records=records, keep=keep, sample_set=sample_set)
     if not verdict.sound:
         raise typer.Exit(1)

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
 from tidemark.contract.errors import UsageError
+from tidemark.platform.local_rows import rows_of
 from tidemark.sink.dead_letter_table import LetterTable, schema_of
 from tidemark.transform.decode.scalar import LAST_MICROS
 
@@ -64,7 +65,7 @@ def import_letters(spark: SparkSession, table: LetterTable, file: Path) -> int:
     lines = sum(len(chunk) for chunk in chunks_of(file, schema))
     table.create(spark)
     for chunk in chunks_of(file, schema):
-        table.merge(spark.createDataFrame(chunk, schema))
+        table.merge(rows_of(spark, chunk, LETTER_DDL))
     return lines
 
 

@@ -66,6 +66,7 @@ def _arrow_type(kind: T.DataType) -> Any:
     simple = {
         T.StringType: pa.string(),
         T.BinaryType: pa.binary(),
+        T.BooleanType: pa.bool_(),
         T.IntegerType: pa.int32(),
         T.LongType: pa.int64(),
         T.DoubleType: pa.float64(),
