@@ -168,7 +168,7 @@ def test_lines_for_a_person_carry_marks_and_hints(config: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize(
-    ("written", "hint"), [("STRNG", "did you mean STRING?"), ("VARCHAR(9)", "there are BOOLEAN, ")]
+    ("written", "hint"), [("STRINGY", "did you mean STRING?"), ("VARCHAR(9)", "there are BOOLEAN, ")]
 )
 def test_a_type_that_was_meant_is_named_when_the_schema_has_an_unknown_one(
     config: Path, capsys: pytest.CaptureFixture[str], written: str, hint: str
