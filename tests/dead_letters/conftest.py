@@ -13,6 +13,7 @@ from tests.stream_under_test import NAME, StreamUnderTest, stream  # noqa: F401 
 
 from tidemark.contract.dead_letters import LETTER_ID
 from tidemark.pipeline.dead_letters import keep_letters, letter_target
+from tidemark.pipeline.letter_files import collectable
 from tidemark.pipeline.replay import Replayed, replay
 from tidemark.pipeline.replay_choice import Choice
 from tidemark.sink.dead_letter_table import LetterTable
@@ -42,7 +43,7 @@ class Letters:
 
     def rows(self) -> list[Row]:
         return sorted(
-            self.table.letters(self.stream.spark).collect(),
+            collectable(self.table.letters(self.stream.spark)).collect(),
             key=lambda r: (r["stream_partition"], r["stream_offset"]),
         )
 

@@ -16,6 +16,7 @@ from tidemark.cli.decode import app as decode_app
 from tidemark.contract import records
 from tidemark.contract.marks import Marks
 from tidemark.dev.producers import SampleRecord, create_topic, produce
+from tidemark.pipeline.letter_files import counted
 from tidemark.pipeline.replay_choice import Edit
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin
@@ -62,6 +63,7 @@ def test_letters_of_other_programs_are_kept_with_their_coordinates(
     stream: MakeStream, letters: MakeLetters
 ) -> None:
     flow = stream()
+    create_topic(flow.broker.bootstrap, f"{flow.topic}-dlq", 1, message_timestamp_after_max_ms=str(2**63 - 1))
     flow.produce(good(1))
     flow.land()
     spring = [
@@ -85,7 +87,8 @@ def test_letters_of_other_programs_are_kept_with_their_coordinates(
         [
             SampleRecord(b"a", headers=spring),
             SampleRecord(b"b", headers=connect),
-            SampleRecord(b"c", key=b"k"),
+            # Its producer took microseconds for milliseconds.
+            SampleRecord(b"c", key=b"k", timestamp_ms=1_721_044_800_000_000),
         ],
     )
 
@@ -99,7 +102,9 @@ def test_letters_of_other_programs_are_kept_with_their_coordinates(
     assert (from_connect.letter_id, from_connect.written_as) == ("orders:4:5", "connect")
     assert (from_connect.failure_class, from_connect.failure_message) == ("org.example.Broken", "broken")
     assert (unknown.stream_topic, bytes(unknown.message_payload)) == (f"{flow.topic}-dlq", b"c")
-    assert {row.failure_code for row in kept.rows()} == {"UNKNOWN"}
+    (counts,) = counted(kept.table.letters(flow.spark))
+    assert (counts.failure_code, counts.status, counts.letters) == ("UNKNOWN", "new", 3)
+    assert counts.newest.isoformat() == "9999-12-31T23:59:59.999999"
 
 
 def published(flow: StreamUnderTest, offset: int) -> tuple[bytes, bytes, dict[str, str]]:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.cli.app import main
-from tidemark.dev.demo_audit import rows_of
+from tidemark.dev.demo_audit import landed_rows
 from tidemark.dev.demo_configuration import DemoFiles
 
 LAST_LINE = re.compile(
@@ -34,7 +34,7 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
     produced, landed, rejected, skipped = map(int, last.groups())
     assert produced == 3000 == landed + rejected + skipped
     assert min(landed, rejected, skipped) > 0
-    assert len(rows_of(DemoFiles(folder).table)) == landed + 1, "one dead letter was mended"
+    assert len(landed_rows(DemoFiles(folder).table)) == landed + 1, "one dead letter was mended"
     assert told.out.count("Killed with SIGKILL") == 2
     for told_of in (
         "2024-01-17",

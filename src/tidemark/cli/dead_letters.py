@@ -87,7 +87,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Letters without their payloads, the oldest first."""
-    from tidemark.pipeline.letter_files import counted
+    from tidemark.pipeline.letter_files import collectable, counted
 
     _, spark, _, table = open_letters(config, target, stream)
     if summary:
@@ -103,7 +103,8 @@ def list_(
             "status",
             "attempts",
         )
-        rows = [row.asDict() for row in choice.of(letters_in(spark, table, stream)).select(*shown).collect()]
+        found = collectable(choice.of(letters_in(spark, table, stream)))
+        rows = [row.asDict() for row in found.select(*shown).collect()]
     if as_json:
         print_json(rows)
         return
@@ -262,7 +263,7 @@ def export(
         return
     with out.open("w", encoding="utf-8") as file:
         count = write(chosen, file)
-    Console(stderr=True).print(f"{count} letters in {out}", highlight=False)
+    Console(stderr=True).print(f"letters in {out}: {count}", highlight=False)
 
 
 @app.command("import")
@@ -278,7 +279,7 @@ def import_(
 
     _, spark, _, table = open_letters(config, target, stream)
     count = import_letters(spark, table, file)
-    Console(stderr=True).print(f"{count} letters read from {file}", highlight=False)
+    Console(stderr=True).print(f"letters read from {file}: {count}", highlight=False)
 
 
 def _cell(row: dict[str, Any], name: str) -> Text:

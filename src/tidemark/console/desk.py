@@ -19,7 +19,7 @@ from tidemark.contract.dead_letters import LETTER_ID, LetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.observe.metrics import Metrics
 from tidemark.pipeline.dead_letters import keep_letters, letter_target
-from tidemark.pipeline.letter_files import collectable
+from tidemark.pipeline.letter_files import collectable, counted
 from tidemark.pipeline.replay import Replayed, replay
 from tidemark.pipeline.replay_choice import Choice, Edit
 from tidemark.pipeline.start import Target
@@ -86,9 +86,7 @@ class LetterDesk:
         letters = self._letters(stream)
         if letters is None:
             return []
-        rows = letters.groupBy("failure_code", "status").count().collect()
-        found = [(str(r["failure_code"]), str(r["status"]), int(r["count"])) for r in rows]
-        return sorted(found, key=lambda entry: (-entry[2], entry[0], entry[1]))
+        return [(str(r["failure_code"]), str(r["status"]), int(r["letters"])) for r in counted(letters)]
 
     def listed(
         self, stream: str, *, code: str | None = None, status: str | None = None, after: Place | None = None

@@ -16,7 +16,7 @@ from tidemark.config.load import load_settings
 from tidemark.contract.errors import UsageError
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.broker import EmbeddedBroker
-from tidemark.dev.demo_audit import Coordinates, Verdict, dead_letters_of, judge, rows_of
+from tidemark.dev.demo_audit import Coordinates, Verdict, dead_letters_of, judge, landed_rows
 from tidemark.dev.demo_configuration import BATCHES, PARTITIONS, DemoFiles, write_configuration
 from tidemark.dev.demo_replay import mend_and_replay
 from tidemark.dev.demo_report import (
@@ -179,7 +179,7 @@ def _audit(
     narrator.step("What is really in the table and in the DLQ topic")
     dlq, day = f"{files.subject.topic}-dlq", files.subject.day
     narrator.say(f"reading {files.table} with Spark, and topic {dlq}")
-    rows = rows_of(files.table, day=day)
+    rows = landed_rows(files.table, day=day)
     letters = dead_letters_of(bootstrap, dlq)
     verdict = judge(produced, rows, letters)
     reasons = [kill.when for kill in KILLS] + [""] * len(runs)

@@ -99,7 +99,7 @@ def judge(
     )
 
 
-def rows_of(table: Path, *, day: str = "cob_date") -> list[LandedRow]:
+def landed_rows(table: Path, *, day: str = "cob_date") -> list[LandedRow]:
     """Every row of the table, by its coordinates; `day` is an expression. Starts Spark unless it runs."""
     from pyspark.sql import functions as F
 

@@ -22,7 +22,7 @@ from rich.table import Table
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.broker import EmbeddedBroker
-from tidemark.dev.demo_audit import Verdict, dead_letters_of, judge, rows_of
+from tidemark.dev.demo_audit import Verdict, dead_letters_of, judge, landed_rows
 from tidemark.dev.demo_configuration import TOPIC, DemoFiles
 from tidemark.dev.soak_faults import FAULTS, SoakFault
 from tidemark.dev.soak_site import SoakSite
@@ -82,7 +82,7 @@ def soak(console: Console, folder: Path, *, minutes: float, seed: int) -> Books:
             letters = dead_letters_of(broker.bootstrap, f"{TOPIC}-dlq")
             # An outage's own dead letters land afterwards: one that did not counts as lost.
             kept = [x for x in letters if x.code != FailureCode.DEPENDENCY_UNAVAILABLE]
-            books.verdict = judge(site.load.produced, rows_of(files.table), kept)
+            books.verdict = judge(site.load.produced, landed_rows(files.table), kept)
         finally:
             site.writer.kill()
     return books

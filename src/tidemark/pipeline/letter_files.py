@@ -35,11 +35,12 @@ def export(letters: DataFrame, out: TextIO) -> int:
 
 
 def collectable(letters: DataFrame) -> DataFrame:
-    """The letters with record timestamps that Python has: one after the year 9999, of a producer that sent
-    microseconds as milliseconds, becomes that year's end. The header on the DLQ topic keeps it.
+    """The letters with timestamps that Python has: one after the year 9999, of a producer that sent
+    microseconds as milliseconds, becomes that year's end. The DLQ topic keeps it.
     """
-    moment, last = F.col(records.TIMESTAMP), F.timestamp_micros(F.lit(LAST_MICROS))
-    return letters.withColumn(records.TIMESTAMP, F.when(moment > last, last).otherwise(moment))
+    last = F.timestamp_micros(F.lit(LAST_MICROS))
+    moments = {name: F.col(name) for name in (records.TIMESTAMP, "failed_at")}
+    return letters.withColumns({n: F.when(at > last, last).otherwise(at) for n, at in moments.items()})
 
 
 def as_line(letter: Row) -> dict[str, Any]:
@@ -91,7 +92,8 @@ def chunks_of(
 def counted(letters: DataFrame) -> list[Row]:
     """How many letters there are per failure code and status, the most frequent first."""
     return (
-        letters.groupBy("failure_code", "status")
+        collectable(letters)
+        .groupBy("failure_code", "status")
         .agg(F.count(F.lit(1)).alias("letters"), F.max("failed_at").alias("newest"))
         .orderBy(F.desc("letters"), "failure_code", "status")
         .collect()
