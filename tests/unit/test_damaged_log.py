@@ -36,6 +36,8 @@ def test_other_errors_of_a_read_pass_by(text: str) -> None:
 
 
 def test_an_error_is_told_in_one_line_by_what_it_says() -> None:
-    assert said(RuntimeError(TRACE)).startswith("org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT]")
+    first, cause = said(RuntimeError(TRACE)).split("; caused by ")
+    assert first.startswith("org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT]")
+    assert cause.startswith("org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING")
     assert said(Fenced("another one\nwrote", "stop it")) == "another one\nwrote"
     assert said(RuntimeError("\n")) == "RuntimeError"

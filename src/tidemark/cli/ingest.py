@@ -14,6 +14,7 @@ from tidemark.cli.ingest_progress import IngestProgress
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
 from tidemark.config.redaction import masked_text
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.errors import TidemarkError, said
 from tidemark.contract.harmless import harmless
 from tidemark.contract.observer import SilentObserver
 
@@ -57,7 +58,10 @@ def ingest(
     else:
         _show(totals.of, [o.name for o in outcomes])
         for outcome in failed:
-            told = harmless(masked_text(str(outcome.error)))
+            # Of Spark's errors its own log has the trace.
+            error = outcome.error
+            text = str(error) if isinstance(error, TidemarkError) or error is None else said(error)
+            told = harmless(masked_text(text))
             line = Text.assemble((f"{outcome.name} stopped:", "red"), " ", told)
             Console(stderr=True, highlight=False).print(line)
     if failed:

@@ -115,11 +115,15 @@ class ShutdownRequested(TidemarkError):
 
 _SAYS_NOTHING = "An error occurred while calling "
 """How each error of a JVM begins on its way through Py4J."""
+_CAUSED_BY = "Caused by: "
 
 
 def said(error: BaseException) -> str:
-    """One line for a person: what went wrong, without hint and trace."""
+    """One line for a person: what went wrong and, of a JVM's error, its first cause; no hint, no trace."""
     if isinstance(error, TidemarkError):
         return error.message
     lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith(_SAYS_NOTHING)]
-    return lines[0].removeprefix(": ").strip()[:300] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    causes = [line.removeprefix(_CAUSED_BY)[:300] for line in lines if line.startswith(_CAUSED_BY)]
+    return "; caused by ".join([lines[0].removeprefix(": ").strip()[:300], *causes[-1:]])
