@@ -48,7 +48,8 @@ class Load:
         return self.topic_of("JSON")
 
     def topic_of(self, form: str) -> str:
-        return f"{self.name}-{form.lower()}"
+        # kafka2delta takes it for the name of a view.
+        return f"{self.name}_{form.lower()}"
 
 
 class Batches(SilentObserver):
