@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from tidemark.contract.errors import LedgerError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.sink.damaged_log import log_readable
 from tidemark.sink.table_log import LogEntry, LogPage, ReadLog
 
 RESTORE = "RESTORE"
@@ -60,7 +59,6 @@ class LedgerState:
         return replace(self, done=self.done.highest(position.lowest(self.marks)))
 
 
-@log_readable()
 def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerState:
     """The table's state, reading as little of the log as decides it.
 
@@ -111,7 +109,6 @@ def state_of(page: LogPage, *, accept_emptied: bool = False) -> LedgerState:
     )
 
 
-@log_readable()
 def commits_since(read_log: ReadLog, version: int) -> LogPage:
     """The entries after `version`, newest first. Raises LedgerError if the log does not reach that far."""
     limit = 4

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.own_commit import OwnCommit
+from tidemark.sink.damaged_log import log_readable
 
 OWN_OPERATIONS = frozenset({"WRITE", "MERGE"})
 
@@ -64,11 +65,14 @@ ReadLog = Callable[[int], LogPage]
 
 @dataclass(frozen=True)
 class DeltaLog:
-    """Reads `DESCRIBE HISTORY` through Spark, classic or Connect."""
+    """Reads `DESCRIBE HISTORY` through Spark, classic or Connect. Raises LedgerError where a file of the log
+    cannot be read.
+    """
 
     spark: SparkSession
     table: TableRef
 
+    @log_readable()
     def __call__(self, limit: int) -> LogPage:
         # Delta's own API has it too, but over Connect asks for a plugin in the server.
         rows = self.spark.sql(f"DESCRIBE HISTORY {self.table.sql} LIMIT {int(limit)}").collect()
