@@ -18,12 +18,15 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 from tests.stream_under_test import BAD, Reports, StreamUnderTest, good
 
+from tidemark.config.kafka import KafkaSettings
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.errors import RetriableError
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.kafka_server import free_ports
 from tidemark.dev.producers import admin, create_topic, delete_topic
 from tidemark.pipeline import batch as batch_module
 from tidemark.pipeline.ingest import Ingest, StreamOutcome
+from tidemark.source.topics import KafkaAdmin
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -256,3 +259,19 @@ def test_every_record_is_accounted_for_and_none_is_there_twice_when_the_broker_w
     assert outcomes[0].error is None
     assert events.ids() == accepted(15)
     assert len(events.accounted()) == 15 - fault.taken
+
+
+def test_the_admin_answers_again_when_the_broker_that_its_client_asks_has_left_the_cluster(
+    own_broker: EmbeddedBroker, follower: EmbeddedBroker
+) -> None:
+    follower.start()
+    until(lambda: len(admin(own_broker.bootstrap).list_topics(timeout=10).brokers) == 2)
+    follower.kill()
+    kafka = KafkaSettings.model_validate({"bootstrap-servers": own_broker.bootstrap})
+    asked = KafkaAdmin(kafka, timeout=2)
+    # Until its session has ended, a look at the cluster may name it as the one to ask.
+    until(lambda: asked.client().list_topics(timeout=10).controller_id == 2)
+    until(lambda: len(admin(own_broker.bootstrap).list_topics(timeout=10).brokers) == 1)
+    with pytest.raises(RetriableError, match="did not answer"):
+        asked.find("nothing")
+    assert asked.find("nothing") is None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -33,6 +33,8 @@ REFUSED = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
 )
+Key = tuple[tuple[str, str | int | bool], ...]
+_clients: dict[Key, AdminClient] = {}
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,39 @@ class KafkaAdmin:
     timeout: float = TIMEOUT_S
 
     def client(self) -> AdminClient:
+        key = self._key
         # Of two that streams make at once, one would be dropped, with its requests on the way.
         with _ONE_AT_A_TIME:
-            return _client(tuple(sorted(admin_options(self.kafka).items())))
+            if key not in _clients:
+                _clients[key] = AdminClient(dict(key))
+            return _clients[key]
+
+    @property
+    def _key(self) -> Key:
+        return tuple(sorted(admin_options(self.kafka).items()))
+
+    def _answers(self, ask: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> dict[Any, Any]:
+        """What the broker answers, by what was asked for. Raises KafkaException or TimeoutError.
+
+        A client that gets no answer is not asked again: one that waits for a broker which left the cluster
+        waits until its next look at the cluster, five minutes later, and takes a core for it.
+        """
+        # Held until it has answered: a dropped client drops its requests.
+        client = self.client()
+        try:
+            asked = ask(client)
+            return {key: future.result(self.timeout + 5) for key, future in asked.items()}
+        except (KafkaException, TimeoutError) as error:
+            if isinstance(error, TimeoutError) or _is_local(error.args[0]):
+                with _ONE_AT_A_TIME:
+                    if _clients.get(self._key) is client:
+                        del _clients[self._key]
+            raise
 
     def find(self, name: str) -> Topic | None:
+        asked = TopicCollection([name])
         try:
-            future = self.client().describe_topics(TopicCollection([name]), request_timeout=self.timeout)[
-                name
-            ]
-            found = future.result(self.timeout + 5)
+            found = self._answers(lambda c: c.describe_topics(asked, request_timeout=self.timeout))[name]
         except KafkaException as error:
             if error.args[0].code() in _ABSENT:
                 return None
@@ -104,13 +129,11 @@ class KafkaAdmin:
         """
         asked = TopicCollection([name])
         try:
-            found = (
-                self.client()
-                .describe_topics(asked, include_authorized_operations=True, request_timeout=self.timeout)[
-                    name
-                ]
-                .result(self.timeout + 5)
-            )
+            found = self._answers(
+                lambda c: c.describe_topics(
+                    asked, include_authorized_operations=True, request_timeout=self.timeout
+                )
+            )[name]
         except (KafkaException, TimeoutError) as error:
             raise self.failure(error, f"topic {name}") from error
         allowed = found.authorized_operations
@@ -122,8 +145,8 @@ class KafkaAdmin:
     def _offsets(self, topic: Topic, spec: Any) -> Marks:
         asked = {TopicPartition(topic.name, p): spec for p in topic.partitions}
         try:
-            futures = self.client().list_offsets(asked, request_timeout=self.timeout)
-            return Marks({tp.partition: f.result(self.timeout + 5).offset for tp, f in futures.items()})
+            found = self._answers(lambda c: c.list_offsets(asked, request_timeout=self.timeout))
+            return Marks({tp.partition: at.offset for tp, at in found.items()})
         except (KafkaException, TimeoutError) as error:
             raise self.failure(error, f"offsets of topic {topic.name}") from error
 
@@ -131,9 +154,11 @@ class KafkaAdmin:
         """The topic, once every broker that is asked shows it; one that is there already is as good."""
         new = NewTopic(name, partitions, config=dict(configs))
         try:
-            self.client().create_topics([new], request_timeout=self.timeout)[name].result(self.timeout + 5)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            self._answers(lambda c: c.create_topics([new], request_timeout=self.timeout))
+        except (KafkaException, TimeoutError) as error:
+            if not isinstance(error, KafkaException) or (
+                error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS
+            ):
                 raise self.failure(error, f"creating topic {name} (CREATE)") from error
         for _ in range(_LOOKS_FOR_NEW_TOPIC):
             found = self.find(name)
@@ -145,10 +170,10 @@ class KafkaAdmin:
     def config(self, name: str, keys: Iterable[str]) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         try:
-            found: Mapping[str, Any] = (
-                self.client().describe_configs([resource], request_timeout=self.timeout)[resource].result()
-            )
-        except KafkaException as error:
+            found = self._answers(lambda c: c.describe_configs([resource], request_timeout=self.timeout))[
+                resource
+            ]
+        except (KafkaException, TimeoutError) as error:
             raise self.failure(error, f"configuration of topic {name} (DESCRIBE_CONFIGS)") from error
         return {key: found[key].value for key in keys if key in found}
 
@@ -170,9 +195,9 @@ class KafkaAdmin:
         )
 
 
-@lru_cache(maxsize=16)
-def _client(options: tuple[tuple[str, str | int | bool], ...]) -> AdminClient:
-    return AdminClient(dict(options))
+def _is_local(error: KafkaError) -> bool:
+    """Whether the client itself gave up: the codes that a broker answers with are not negative."""
+    return error.code() < 0 and error.code() not in _ABSENT
 
 
 def settled_ends(
