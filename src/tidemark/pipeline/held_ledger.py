@@ -32,7 +32,8 @@ class HeldLedger:
     of what became dead letters as a whole while the table was away, from the marks `dead_lettered_from` on:
     no gap, though beyond the marks.
     `query` tells the queries of a run apart: a batch that runs again after a restart of the query must not
-    take a late commit of its former self for its own.
+    take a late commit of its former self for its own. `read_at`: when the log last said `state`, by the
+    monotonic clock of this process.
     """
 
     plan: BatchPlan
@@ -43,13 +44,14 @@ class HeldLedger:
     dead_lettered_from: Marks = field(default_factory=Marks)
     query: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _read_at: float = 0.0
+    read_at: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "busy"}
+        # Elsewhere the clock is another one.
+        return {name: value for name, value in vars(self).items() if name not in ("busy", "read_at")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, busy=threading.Lock())
+        self.__dict__.update(state, busy=threading.Lock(), read_at=0.0)
 
     def refresh(self, spark: SparkSession) -> None:
         """Read the log, unless that was done a moment ago.
@@ -57,18 +59,18 @@ class HeldLedger:
         Raises RestartStream after a RESTORE, Fenced if another run committed, LedgerError if the table
         was dropped and created again.
         """
-        if time.monotonic() - self._read_at < _FRESH_S:
+        if time.monotonic() - self.read_at < _FRESH_S:
             return
         reach("read-log")
         known = self.state
         state = in_generation(read_state(DeltaLog(spark, self.plan.table)), self.plan.topic.id)
         check_still_ours(self.plan.table, known, state, run=self.plan.run)
         self.state = state.done_at_least(known.done.highest(self.completed))
-        self._read_at = time.monotonic()
+        self.read_at = time.monotonic()
 
     def doubt(self) -> None:
         """Something is under way that may move it: the next `refresh` reads the log."""
-        self._read_at = 0.0
+        self.read_at = 0.0
 
     def check_joins(self, bounds: Bounds) -> None:
         """No gap: a batch that starts beyond the marks would claim records that never landed. Not a gap is
@@ -117,7 +119,7 @@ class HeldLedger:
 
     def committed(self, commit: Committed) -> None:
         self.state = state_after(commit, self.state)
-        self._read_at = time.monotonic()
+        self.read_at = time.monotonic()
 
     def done_up_to(self, end: Marks, *, landed: bool = True) -> None:
         """A batch is complete up to there; the next commit says so. Not `landed`: as dead letters alone."""

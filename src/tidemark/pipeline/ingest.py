@@ -6,6 +6,7 @@ Long because the life of a query, from its first start to its last restart, is t
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -155,6 +156,7 @@ class Ingest:
         patience = Patience(target.name, self._breakers, retry, self.available_now, self._told)
         patience.wait_for(TABLE)
         start = retry.call(lambda: start_of(self.spark, admin, target, now=self.now()), step="start")
+        started = time.monotonic()
         log.info(
             "stream starts",
             stream=target.name,
@@ -177,9 +179,9 @@ class Ingest:
             log.info("no content is remembered yet", stream=target.name, checkpoint=start.checkpoint_id)
         if start.lost:
             self._told.offsets_lost(target.name, records=start.lost)
-        beat_if_due(self.spark, target, start.topic, now=self.now(), state=start.state)
+        beaten = beat_if_due(self.spark, target, start.topic, now=self.now(), state=start.state)
         plan = retry.call(lambda: self._plan(target, start, admin, patience), step="start")
-        ledger = HeldLedger(plan, start.state)
+        ledger = HeldLedger(plan, start.state, read_at=0.0 if beaten else started)
         streak.ledger = ledger
         replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
         keep_letters = LettersBeside(self.spark, self.settings, target, self.available_now)

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidemark.pipeline.start import Target
+    from tidemark.sink.table import TableFacts
 
 
-def refuse_rows_without_marks(spark: SparkSession, target: Target) -> None:
+def refuse_rows_without_marks(spark: SparkSession, target: Target, facts: TableFacts) -> None:
     """Raises LedgerError for a table without marks that has rows."""
-    if spark.table(target.table.sql).limit(1).count():
+    if facts.files and spark.table(target.table.sql).limit(1).count():
         raise LedgerError(
             f"{target.table} has rows, but no marks of ours: starting afresh could land everything twice",
             "take the marks from the rows: tidemark adopt",

@@ -89,7 +89,7 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
 
     state = read_state(DeltaLog(spark, target.table))
     if state.newest is None:
-        refuse_rows_without_marks(spark, target)
+        refuse_rows_without_marks(spark, target, facts)
         refuse_lost_table(target)
         state = _open(spark, admin, target, topic, state, table_id=facts.id)
     elif state.newest.stream != target.name:

@@ -43,12 +43,13 @@ _DAYS = {
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What DESCRIBE DETAIL says: identity, schema and properties."""
+    """What DESCRIBE DETAIL says: identity, schema, properties, and how many files have its rows."""
 
     id: str
     schema: T.StructType
     partition_columns: tuple[str, ...]
     properties: dict[str, str]
+    files: int
 
 
 @log_readable()
@@ -57,20 +58,17 @@ def describe(spark: SparkSession, table: TableRef) -> TableFacts | None:
     log that cannot be read.
     """
     try:
-        row = (
-            spark.sql(f"DESCRIBE DETAIL {table.sql}")
-            .select("id", "partitionColumns", "properties", "format")
-            .first()
-        )
+        (row,) = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()
         schema = spark.table(table.sql).schema
     except AnalysisException as error:
         if _is_absent(error):
             _refuse_foreign_files(table)
             return None
         raise
-    if row is None or row["format"] != "delta":
+    if row["format"] != "delta":
         raise LedgerError(f"{table} is not a Delta table", "choose another destination")
-    return TableFacts(row["id"], schema, tuple(row["partitionColumns"]), dict(row["properties"] or {}))
+    properties = dict(row["properties"] or {})
+    return TableFacts(row["id"], schema, tuple(row["partitionColumns"]), properties, row["numFiles"])
 
 
 def delta(spark: SparkSession, table: TableRef) -> DeltaTable:
