@@ -163,7 +163,7 @@ class Workflow:
             lambda: (row := self.service.status(request_id)).status is status and row, timeout=timeout
         )
 
-    def wait_until(self, condition: Callable[[], Any], *, timeout: float = 30) -> Any:
+    def wait_until(self, condition: Callable[[], Any], *, timeout: float = 30, every: float = 0.05) -> Any:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for _, _, raised in self._running:
@@ -171,7 +171,7 @@ class Workflow:
                     raise raised[0]
             if found := condition():
                 return found
-            time.sleep(0.05)
+            time.sleep(every)
         raise AssertionError(f"not within {timeout} s; counts: {self.store.counts()}")
 
     def lag(self) -> int:

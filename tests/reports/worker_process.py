@@ -1,4 +1,4 @@
-"""A worker as a process of its own, for tests that kill it. One JSON argument; JSON lines to stderr.
+"""A worker as a process of its own, for tests that kill it. One argument; JSON lines to a file.
 
 Keys: `settings`, `connection`, `kill_at` (a seam to die at) and
 `outage` (a file: as long as it is there, the archive is down).
@@ -6,10 +6,8 @@ Keys: `settings`, `connection`, `kill_at` (a seam to die at) and
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,14 +61,16 @@ class Outages:
         self._folder.delete(key)
 
 
-def main(given: dict[str, Any]) -> None:
+def main(given: dict[str, Any], log: str) -> None:
+    lines = Path(log).open("a", buffering=1)  # noqa: SIM115  # open as long as the process is
+    os.dup2(lines.fileno(), 2)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.TimeStamper(fmt=None),
             structlog.processors.JSONRenderer(),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(lines),
     )
     settings = Reports.model_validate(given["settings"])
 
@@ -90,7 +90,3 @@ def main(given: dict[str, Any]) -> None:
     )
     signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
     worker.run()
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
