@@ -1,8 +1,10 @@
-"""Tables, checkpoints and dead letters on S3: a real server, with faults before it."""
+"""Tables, checkpoints and dead letters on S3: a real server, with faults before it.
+
+Most of it happens to one stream, in turn: each test meets what those before it left behind.
+"""
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
@@ -11,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -23,6 +24,7 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Fenced, RetriesExhausted
 from tidemark.dev.broker import EmbeddedBroker
+from tidemark.dev.producers import create_topic
 from tidemark.pipeline.ingest import Ingest, StreamOutcome
 from tidemark.platform.open_session import s3_options
 
@@ -40,16 +42,16 @@ IMPATIENT = {
     "connection.request.timeout": "2s",
     "connection.establish.timeout": "2s",
 }
-_buckets = itertools.count(1)
 
 
 @dataclass
 class S3Stream(StreamUnderTest):
-    """A stream whose table, dead letters and checkpoint are on S3."""
+    """A stream whose table, dead letters and checkpoint are on S3, of numbered records: each fifth is bad."""
 
     bucket: str = ""
     endpoint: str = ""
     config: dict[str, Any] = field(default_factory=dict)
+    produced: int = 0
 
     def document(self, **options: Any) -> Mapping[str, Any]:
         document = dict(super().document(**options))
@@ -63,6 +65,15 @@ class S3Stream(StreamUnderTest):
     def table(self) -> TableRef:
         return TableRef(path=f"s3a://{self.bucket}/lake/events")
 
+    def produce_five(self) -> None:
+        numbers = range(self.produced, self.produced + 5)
+        self.produce(*[BAD if i % 5 == 4 else good(i) for i in numbers])
+        self.produced += 5
+
+    def check_books(self) -> None:
+        assert self.ids() == [i for i in range(self.produced) if i % 5 != 4]
+        assert len(self.accounted()) == self.produced
+
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[FaultyS3]:
@@ -70,20 +81,39 @@ def s3() -> Iterator[FaultyS3]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def new_events(
+    s3: FaultyS3, spark: SparkSession, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], S3Stream]:
+    """Makes a stream over a new topic, in a bucket of its own."""
+
+    def make(bucket: str) -> S3Stream:
+        client(s3).create_bucket(Bucket=bucket)
+        create_topic(broker.bootstrap, bucket, 1)
+        folder = tmp_path_factory.mktemp(bucket)
+        events = S3Stream(spark, broker, bucket, folder, bucket=bucket, endpoint=s3.endpoint)
+        events.options["processing"] = {"max-retries": 2}
+        options = {name.removeprefix("fs.s3a."): v for name, v in s3_options(events.settings()).items()}
+        for name, value in {**options, **IMPATIENT}.items():
+            # A bucket's own options: the file systems of other buckets live on in this process.
+            spark.conf.set(f"fs.s3a.bucket.{bucket}.{name}", value)
+        return events
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def _events(new_events: Callable[[str], S3Stream]) -> S3Stream:
+    events = new_events("s3-events")
+    events.produce_five()
+    events.land()
+    return events
+
+
 @pytest.fixture
-def events(
-    s3: FaultyS3, spark: SparkSession, broker: EmbeddedBroker, topic: Callable[..., str], tmp_path: Path
-) -> Iterator[S3Stream]:
-    s3.heal()
-    bucket = f"lake-{next(_buckets)}"
-    client(s3).create_bucket(Bucket=bucket)
-    events = S3Stream(spark, broker, topic(), tmp_path, bucket=bucket, endpoint=s3.endpoint)
-    events.options["processing"] = {"max-retries": 2}
-    options = {name.removeprefix("fs.s3a."): v for name, v in s3_options(events.settings()).items()}
-    for name, value in {**options, **IMPATIENT}.items():
-        # A bucket's own options: the file systems of other buckets live on in this process.
-        spark.conf.set(f"fs.s3a.bucket.{bucket}.{name}", value)
-    yield events
+def events(s3: FaultyS3, _events: S3Stream) -> Iterator[S3Stream]:
+    """The file's stream, with what it has landed so far."""
+    yield _events
     s3.heal()
 
 
@@ -92,49 +122,53 @@ def client(s3: FaultyS3) -> Any:
     return boto3.client("s3", endpoint_url=s3.endpoint, **keys)
 
 
-def check_books(events: S3Stream, count: int) -> None:
-    """Records are numbered; each fifth one is bad."""
-    assert events.ids() == [i for i in range(count) if i % 5 != 4]
-    assert len(events.accounted()) == count
-
-
-def numbered(start: int, end: int) -> list[bytes]:
-    return [BAD if i % 5 == 4 else good(i) for i in range(start, end)]
-
-
-TRANSIENT = {
-    "throttled": (Answer(503, "SlowDown"), 4, False),
-    "internal error": (Answer(500, "InternalError"), 1, True),
-    "connection reset": (Answer(0), 1, True),
-    "timeout": (Answer(0, delay=3), 1, True),
-    "commit answered by an error": (Answer(500, "InternalError", after=True), 1, True),
-    "commit answered by a reset": (Answer(0, after=True), 1, True),
-    "slow": (Answer(delay=0.1), 30, False),
+AT_ONCE = {
+    "throttled": (Answer(503, "SlowDown"), 4),
+    "slow": (Answer(delay=0.1), 30),
 }
+"""What the first requests of a start are answered."""
+AT_COMMIT = {
+    "internal error": Answer(500, "InternalError"),
+    "connection reset": Answer(0),
+    "timeout": Answer(0, delay=3),
+    "commit answered by an error": Answer(500, "InternalError", after=True),
+    "commit answered by a reset": Answer(0, after=True),
+}
+"""What the first try of a batch's commit is answered."""
 
 
 def test_every_record_lands_once_when_s3_fails_for_less_than_the_retries(
     s3: FaultyS3, events: S3Stream
 ) -> None:
-    events.produce(*numbered(0, 5))
-    events.land()
-    count = 5
-    for name, (answer, times, only_commits) in TRANSIENT.items():
-        s3.fail(answer, times=times, only_commits=only_commits)
-        events.produce(*numbered(count, count + 5))
-        count += 5
+    for name, (answer, times) in AT_ONCE.items():
+        s3.fail(answer, times=times)
+        events.produce_five()
         assert events.run().error is None, name
-        assert s3.hit >= 1, name
+        assert s3.hit >= times, name
         s3.heal()
-    check_books(events, count)
+    given: dict[str, str] = {}
+
+    def one_a_commit(request: Request) -> Answer | None:
+        if not request.is_commit or request.path in given or len(given) == len(AT_COMMIT):
+            return None
+        given[request.path] = list(AT_COMMIT)[len(given)]
+        return AT_COMMIT[given[request.path]]
+
+    s3.fault = one_a_commit
+    for _ in AT_COMMIT:
+        events.produce_five()
+    outcome = events.run(processing={"max-retries": 2, "max-batch-size": 5, "batch-size": 1})
+    assert outcome.error is None, given
+    assert list(given.values()) == list(AT_COMMIT)
+    assert [(r.accepted, r.rejected) for r in events.reports] == [(4, 1)] * len(AT_COMMIT)
+    events.check_books()
 
 
 def test_scenario_1_transient_s3_outage_is_retried_and_acknowledged_only_once_the_rows_are_there(
     s3: FaultyS3, events: S3Stream
 ) -> None:
-    events.produce(*numbered(0, 5))
-    events.land()
     acknowledged: list[int] = []
+    before = events.produced
 
     def outage(request: Request) -> Answer | None:
         if not request.is_commit or len(acknowledged) == 3:
@@ -143,49 +177,48 @@ def test_scenario_1_transient_s3_outage_is_retried_and_acknowledged_only_once_th
         return Answer(500, "InternalError")
 
     s3.fault = outage
-    events.produce(*numbered(5, 10))
+    events.produce_five()
     events.land()
-    assert acknowledged == [5, 5, 5]
-    assert dict(events.group().read(events.topic, (0,))) == {0: 10}
-    check_books(events, 10)
+    assert acknowledged == [before] * 3
+    assert dict(events.group().read(events.topic, (0,))) == {0: events.produced}
+    events.check_books()
 
 
 def test_every_record_lands_once_when_s3_was_away_for_longer_than_the_retries(
     s3: FaultyS3, events: S3Stream
 ) -> None:
-    events.produce(*numbered(0, 5))
-    events.land()
+    letters = len(events.dead_letters())
     # The whole store, so that not even the start gets through; then in a batch that has been planned.
     for only_commits in (False, True):
         s3.fail(Answer(503, "ServiceUnavailable"), only_commits=only_commits)
-        events.produce(*numbered(5, 10) if only_commits else [])
+        if only_commits:
+            events.produce_five()
         assert isinstance(events.run().error, RetriesExhausted)
-        assert len(events.dead_letters()) == 1, "with its checkpoint away too, nothing may be dead-lettered"
+        assert len(events.dead_letters()) == letters, (
+            "with its checkpoint away too, nothing may be dead-lettered"
+        )
         s3.heal()
     events.land()
-    check_books(events, 10)
+    events.check_books()
 
 
 def test_the_stream_stops_and_names_the_reason_when_s3_refuses_it(s3: FaultyS3, events: S3Stream) -> None:
-    events.produce(*numbered(0, 5))
-    events.land()
-    events.produce(*numbered(5, 10))
+    letters = len(events.dead_letters())
+    events.produce_five()
     for status, code in ((403, "AccessDenied"), (404, "NoSuchBucket")):
         s3.fail(Answer(status, code), only_commits=True)
         assert code in str(events.run().error)
         # One request, and one of S3A's own: nobody retries what is refused, nor dead-letters the batch.
         assert s3.hit <= 2
         s3.heal()
-        assert len(events.dead_letters()) == 1
+        assert len(events.dead_letters()) == letters
     events.land()
-    check_books(events, 10)
+    events.check_books()
 
 
 def test_the_writer_is_fenced_when_another_process_commits_the_same_batch_first_on_s3(
     s3: FaultyS3, events: S3Stream
 ) -> None:
-    events.produce(*numbered(0, 5))
-    events.land()
     version = events.state().version + 1
     key = f"lake/events/_delta_log/{version:020d}.json"
 
@@ -197,7 +230,7 @@ def test_the_writer_is_fenced_when_another_process_commits_the_same_batch_first_
         theirs = body.replace(ingest.run_id.encode(), b"another-process")
         client(s3).put_object(Bucket=events.bucket, Key=key, Body=theirs)
 
-    events.produce(*numbered(5, 10))
+    events.produce_five()
     ingest = events.ingest()
     # Ours looked, saw no such version, and is about to write it.
     s3.before_commit = let_the_other_go_first
@@ -207,20 +240,21 @@ def test_the_writer_is_fenced_when_another_process_commits_the_same_batch_first_
     assert events.own_commits()[-1].run == "another-process"
     # What the other one crashed before: its dead letters. The next start publishes them.
     events.land()
-    check_books(events, 10)
+    events.check_books()
 
 
 def test_one_of_two_processes_stops_fenced_and_each_record_lands_once_when_both_write_one_table_on_s3(
-    events: S3Stream,
+    new_events: Callable[[str], S3Stream],
 ) -> None:
     """A second deployment by mistake: this process, and another one with a checkpoint of its own."""
+    events = new_events("s3-of-two")
     events.options["processing"] = {"batch-size": 1, "flush-interval": 1, "poll-interval": 0.1}
     elsewhere = events.folder / "elsewhere"
     elsewhere.mkdir()
     config = elsewhere / "tidemark.yml"
     own = {"checkpoint-root": str(elsewhere / "checkpoints"), "state-dir": str(elsewhere / "state")}
     config.write_text(json.dumps({**events.document(), **own}))
-    events.produce(*numbered(0, 5))
+    events.produce_five()
     other = subprocess.Popen(
         [sys.executable, "-m", "tidemark.cli.app", "ingest", "--config", str(config)],
         env={**os.environ, "TIDEMARK_DRIVER_MEMORY": "1g"},
@@ -231,11 +265,10 @@ def test_one_of_two_processes_stops_fenced_and_each_record_lands_once_when_both_
     ingest, outcomes = Ingest(events.spark, events.settings()), list[StreamOutcome]()
     thread = threading.Thread(target=lambda: outcomes.extend(ingest.run()))
     thread.start()
-    count, deadline = 5, time.monotonic() + 240
+    deadline = time.monotonic() + 240
     try:
         while other.poll() is None and not outcomes and time.monotonic() < deadline:
-            events.produce(*numbered(count, count + 5))
-            count += 5
+            events.produce_five()
             time.sleep(0.5)
         first = "other" if other.poll() is not None else "this"
     finally:
@@ -253,4 +286,4 @@ def test_one_of_two_processes_stops_fenced_and_each_record_lands_once_when_both_
         assert other.returncode == 0, said[-3000:]
         assert isinstance(outcome.error, Fenced) or "DELTA_CONCURRENT_TRANSACTION" in str(outcome.error)
     events.land()
-    check_books(events, count)
+    events.check_books()
