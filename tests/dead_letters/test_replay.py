@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.sql import Row, SparkSession
 from tests.dead_letters.conftest import Letters
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import UsageError
-from tidemark.dev.producers import SampleRecord
+from tidemark.dev.broker import EmbeddedBroker
+from tidemark.dev.producers import SampleRecord, create_topic
 from tidemark.pipeline.replay_choice import Choice, Edit
 
 MakeStream = Callable[..., StreamUnderTest]
@@ -51,87 +53,86 @@ def test_each_letter_stands_once_with_its_record_when_it_was_published_twice(
     assert (row.status, row.attempts, row.written_as, row.stream) == ("new", 0, "headers", "events")
 
 
-def test_a_mended_letter_lands_once_under_its_own_coordinates_when_it_is_replayed_twice(
-    stream: MakeStream, letters: MakeLetters
-) -> None:
-    flow = stream()
-    flow.produce(good(1), BAD, good(3), b"{}")
+@pytest.fixture(scope="module")
+def kept(spark: SparkSession, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Letters:
+    """Letters of one stream at the offsets 1, 3, 4 and 5: one for each test, with a code of its own."""
+    create_topic(broker.bootstrap, "four-letters", 1)
+    flow = StreamUnderTest(spark, broker, "four-letters", tmp_path_factory.mktemp("four-letters"))
+    flow.produce(good(1), BAD, good(3), b'{"id": null, "name": "x"}', b"{\x81}", b"{")
     flow.land()
-    kept = letters(flow)
+    kept = Letters(flow)
     kept.keep()
+    return kept
+
+
+def letter(kept: Letters, offset: int) -> Row:
+    return next(row for row in kept.rows() if row.stream_offset == offset)
+
+
+def test_a_mended_letter_lands_once_under_its_own_coordinates_when_it_is_replayed_twice(
+    kept: Letters,
+) -> None:
+    flow, before, others = kept.stream, kept.stream.ids(), kept.statuses()
+    others.remove((1, "new"))
 
     looked = kept.replay(Choice(codes=("TYPE_MISMATCH",)), edit=MENDED, dry_run=True)
     assert (looked.chosen, looked.resolved, looked.version) == (1, 1, None)
-    assert kept.statuses() == [(1, "new"), (3, "new")]
+    assert kept.statuses() == sorted([(1, "new"), *others])
     done = kept.replay(Choice(codes=("TYPE_MISMATCH",)), edit=MENDED, by="ann")
     assert (done.chosen, done.resolved, done.already, done.waiting) == (1, 1, 0, 0)
     again = kept.replay(Choice(letters=(kept.ids()[0],), statuses=(LetterStatus.RESOLVED,)), edit=MENDED)
     assert (again.resolved, again.already) == (1, 1)
 
-    assert kept.statuses() == [(1, "resolved"), (3, "new")]
+    assert kept.statuses() == sorted([(1, "resolved"), *others])
     assert flow.landed()[1][2] == 1
-    assert flow.ids() == [1, 3, 7]
-    (row, _) = kept.rows()
+    assert flow.ids() == sorted([*before, 7])
+    row = letter(kept, 1)
     assert bytes(row.message_payload) == BAD, "the original bytes stay"
     assert row.edit == str(MENDED)
-    flow.produce(good(5))
+    flow.produce(good(50))
     flow.land()
-    assert flow.ids() == [1, 3, 5, 7]
+    assert flow.ids() == sorted([*before, 7, 50])
 
 
-def test_a_letter_is_parked_when_it_failed_three_times(stream: MakeStream, letters: MakeLetters) -> None:
-    flow = stream()
-    flow.produce(BAD)
+def test_a_letter_is_parked_when_it_failed_three_times(kept: Letters) -> None:
+    before = kept.stream.ids()
+    those = Choice(codes=("INVALID_UTF8",))
+    assert [kept.replay(those).rejected for _ in range(2)] == [1, 1]
+    assert (letter(kept, 4).status, letter(kept, 4).attempts) == ("new", 2)
+    assert kept.replay(those).parked == 1
+    assert (letter(kept, 4).status, letter(kept, 4).attempts) == ("parked", 3)
+    assert kept.replay(those).chosen == 0, "a parked letter is replayed only when it is named"
+    named = Choice(letters=(f"{kept.stream.topic}:0:4",))
+    assert kept.replay(named, edit=Edit(expression="'{\"id\": 8}'")).resolved == 1
+    assert kept.stream.ids() == sorted([*before, 8])
+
+
+def test_a_letter_is_open_again_when_the_table_is_restored_to_before_its_row(kept: Letters) -> None:
+    flow, before, version = kept.stream, kept.stream.ids(), kept.stream.state().version
+    mend = {"choice": Choice(codes=("MALFORMED_JSON",)), "edit": Edit(expression="'{\"id\": 9}'")}
+    assert kept.replay(**mend).resolved == 1
+    assert flow.ids() == sorted([*before, 9])
+
+    flow.spark.sql(f"RESTORE TABLE {flow.table.sql} TO VERSION AS OF {version}")
+    flow.produce(good(60))
     flow.land()
-    kept = letters(flow)
-    kept.keep()
-
-    assert [kept.replay().rejected for _ in range(2)] == [1, 1]
-    assert (kept.rows()[0].status, kept.rows()[0].attempts) == ("new", 2)
-    assert kept.replay().parked == 1
-    assert (kept.rows()[0].status, kept.rows()[0].attempts) == ("parked", 3)
-    assert kept.replay().chosen == 0, "a parked letter is replayed only when it is named"
-    named = kept.replay(Choice(letters=(f"{flow.topic}:0:0",)), edit=MENDED)
-    assert named.resolved == 1
-    assert flow.ids() == [7]
+    assert flow.ids() == sorted([*before, 60])
+    assert kept.replay(**mend).resolved == 1
+    assert flow.ids() == sorted([*before, 9, 60])
+    assert letter(kept, 5).status == "resolved"
 
 
-def test_a_letter_is_open_again_when_the_table_is_restored_to_before_its_row(
-    stream: MakeStream, letters: MakeLetters
-) -> None:
-    flow = stream()
-    flow.produce(good(1), BAD)
-    flow.land()
-    kept = letters(flow)
-    kept.keep()
-    before = flow.state().version
-    kept.replay(edit=MENDED)
-    assert flow.ids() == [1, 7]
-
-    flow.spark.sql(f"RESTORE TABLE {flow.table.sql} TO VERSION AS OF {before}")
-    flow.produce(good(2))
-    flow.land()
-    assert flow.ids() == [1, 2]
-    assert kept.replay(edit=MENDED).resolved == 1
-    assert flow.ids() == [1, 2, 7]
-    assert kept.statuses() == [(1, "resolved")]
-
-
-def test_a_record_is_refused_to_be_mended_by_chance(stream: MakeStream, letters: MakeLetters) -> None:
-    flow = stream()
-    flow.produce(BAD)
-    flow.land()
-    kept = letters(flow)
-    kept.keep()
+def test_a_record_is_refused_to_be_mended_by_chance(kept: Letters) -> None:
+    before = kept.stream.ids()
     for expression, why in (("rand()", "deterministic"), ("nonsense(payload)", "nonsense"), ("(", "(")):
         with pytest.raises(UsageError, match=r"--edit") as refused:
             kept.replay(edit=Edit(expression=expression))
         assert why in str(refused.value)
     with pytest.raises(UsageError, match=r"not topic:partition:offset"):
         kept.replay(Choice(letters=("7",)))
-    patched = kept.replay(edit=Edit(patch={"id": 9, "name": None}))
+    patched = kept.replay(Choice(codes=("REQUIRED_FIELD",)), edit=Edit(patch={"id": 70, "name": None}))
     assert patched.resolved == 1
-    assert flow.ids() == [9]
+    assert kept.stream.ids() == sorted([*before, 70])
 
 
 def test_the_envelope_holds_twelve_fields_and_is_read_back_when_it_is_the_format(
