@@ -148,23 +148,23 @@ def test_an_older_version_changes_nothing_when_it_arrives_later(table: Table) ->
     assert table.content() == [(1, "new"), (2, "new")]
 
 
-@pytest.mark.parametrize(
-    ("batches", "left"),
-    [
-        ([[v(1, "new", 0, 10), v(1, "old", 1, 9)]], [(1, "new")]),
-        ([[v(1, "new", 0, 10)], [v(1, "old", 1, 9)]], [(1, "new")]),
-        ([[v(1, "a", 0, 10)], [v(1, "b", 1, 10)]], [(1, "b")]),
-        ([[v(1, "new", 0, 10), v(1, "old", 1, 9), v(1, None, 2)]], []),
-        ([[v(1, "new", 0, 10)], [v(1, None, 1)]], []),
-        ([[v(1, "new", 0, 10)], [v(1, "old", 1, 9), v(1, None, 2)]], []),
-        ([[v(1, None, 0), v(1, "again", 1, 1)]], [(1, "again")]),
-        ([[v(1, "a", 0, 10)], [v(1, "unordered", 1, None)]], [(1, "a")]),
-        ([[v(1, "unordered", 0, None)], [v(1, "a", 1, 1)]], [(1, "a")]),
-    ],
-)
-def test_the_order_column_decides_before_the_offset_when_there_is_one(
-    table: Table, batches: list[list[Version]], left: list[tuple[int, str]]
-) -> None:
-    for batch in batches:
+ORDERED: list[tuple[list[list[Version]], list[str]]] = [
+    ([[v(1, "new", 0, 10), v(1, "old", 1, 9)]], ["new"]),
+    ([[v(2, "new", 0, 10)], [v(2, "old", 1, 9)]], ["new"]),
+    ([[v(3, "a", 0, 10)], [v(3, "b", 1, 10)]], ["b"]),
+    ([[v(4, "new", 0, 10), v(4, "old", 1, 9), v(4, None, 2)]], []),
+    ([[v(5, "new", 0, 10)], [v(5, None, 1)]], []),
+    ([[v(6, "new", 0, 10)], [v(6, "old", 1, 9), v(6, None, 2)]], []),
+    ([[v(7, None, 0), v(7, "again", 1, 1)]], ["again"]),
+    ([[v(8, "a", 0, 10)], [v(8, "unordered", 1, None)]], ["a"]),
+    ([[v(9, "unordered", 0, None)], [v(9, "a", 1, 1)]], ["a"]),
+]
+"""Per entity: its versions in the first batch and in the second, and the name that is left in the end."""
+
+
+def test_the_order_column_decides_before_the_offset_when_there_is_one(table: Table) -> None:
+    for turn in (0, 1):
+        batch = [each for batches, _ in ORDERED for versions in batches[turn : turn + 1] for each in versions]
         table.upsert(*batch, entity=BY_CHANGE)
-    assert table.content() == left
+    expected = [(number, name) for number, (_, left) in enumerate(ORDERED, start=1) for name in left]
+    assert table.content() == expected
