@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.contract import records
 from tidemark.contract.errors import DataLoss, Fenced, LedgerError, NonRetriableError
 from tidemark.contract.own_commit import CommitKind
+from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, admin, create_topic, delete_topic
 from tidemark.pipeline import batch as batch_module
 from tidemark.pipeline import fault_points
@@ -22,6 +24,7 @@ from tidemark.pipeline.ingest import Ingest
 from tidemark.transform import DecodePlan, transform
 
 Make = Callable[..., StreamUnderTest]
+FIVE_A_BATCH = {"max-batch-size": 5, "batch-size": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -48,16 +51,14 @@ def test_no_dead_letter_is_lost_when_the_writer_dies_after_the_append(
 
 def test_a_batch_has_the_bounds_it_had_when_its_commit_is_gone_from_the_checkpoint(stream: Make) -> None:
     events = stream()
-    events.produce(good(0), good(1))
-    events.land()
-    events.produce(good(2), good(3), BAD)
-    events.land()
+    events.produce(good(0), good(1), good(2), good(3), BAD)
+    events.land(processing={"max-batch-size": 3, "batch-size": 1})
     (checkpoint,) = (events.folder / "checkpoints/events").iterdir()
     (checkpoint / "commits/1").unlink()
     (checkpoint / "commits/.1.crc").unlink(missing_ok=True)
     events.produce(good(10), good(11))
     events.land()
-    assert [(r.read, r.accepted) for r in events.reports] == [(3, 0), (2, 2)]
+    assert [(r.read, r.accepted) for r in events.reports] == [(2, 0), (2, 2)]
     assert events.ids() == [0, 1, 2, 3, 10, 11]
 
 
@@ -146,7 +147,7 @@ def test_missing_records_land_again_once_when_the_table_was_restored(stream: Mak
     events = stream()
     for start in (0, 4, 8):
         events.produce(*[good(i) for i in range(start, start + 4)], BAD)
-        events.land()
+    events.land(processing=FIVE_A_BATCH)
     versions = [e.version for e in _entries(events) if e.own is not None]
     DeltaTable.forPath(events.spark, str(events.table.path)).restoreToVersion(versions[-3])
     assert events.ids() == list(range(4))
@@ -162,11 +163,9 @@ def test_missing_records_land_again_when_the_table_is_restored_while_the_stream_
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = stream()
-    events.produce(*[good(i) for i in range(4)])
-    events.land()
-    restore_to = events.state().version
-    events.produce(*[good(i) for i in range(4, 8)])
-    events.land()
+    events.produce(*[good(i) for i in range(10)])
+    events.land(processing=FIVE_A_BATCH)
+    restore_to = [e.version for e in _entries(events) if e.own is not None][-2]
     original = batch_module.IngestBatch._append
     restored: list[bool] = []
 
@@ -177,25 +176,45 @@ def test_missing_records_land_again_when_the_table_is_restored_while_the_stream_
         return original(self, *args)
 
     monkeypatch.setattr(batch_module.IngestBatch, "_append", append_after_restore)
-    events.produce(*[good(i) for i in range(8, 12)])
+    events.produce(*[good(i) for i in range(10, 14)])
     events.land()
     assert restored
-    assert events.ids() == list(range(12))
+    assert events.ids() == list(range(14))
+
+
+@pytest.fixture(scope="module")
+def _landed(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> StreamUnderTest:
+    create_topic(broker.bootstrap, "landed-once", 1)
+    events = StreamUnderTest(spark, broker, "landed-once", tmp_path_factory.mktemp("landed-once") / "now")
+    events.produce(good(1))
+    events.land()
+    shutil.copytree(events.folder, events.folder.with_name("then"))
+    return events
+
+
+@pytest.fixture
+def landed(_landed: StreamUnderTest) -> StreamUnderTest:
+    """A stream that has landed one record; a second one waits. Its files are as they were, for each test."""
+    shutil.rmtree(_landed.folder)
+    shutil.copytree(_landed.folder.with_name("then"), _landed.folder)
+    _landed.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    _landed.produce(good(2))
+    return _landed
 
 
 @pytest.mark.parametrize("how", ["overwrite", "delete", "replace"])
-def test_the_stream_stops_and_asks_when_the_table_was_emptied_or_replaced(stream: Make, how: str) -> None:
-    events = stream()
-    events.produce(good(1))
-    events.land()
+def test_the_stream_stops_and_asks_when_the_table_was_emptied_or_replaced(
+    landed: StreamUnderTest, how: str
+) -> None:
     if how == "overwrite":
-        events.rows.limit(0).write.format("delta").mode("overwrite").save(str(events.table.path))
+        landed.rows.limit(0).write.format("delta").mode("overwrite").save(str(landed.table.path))
     elif how == "delete":
-        events.spark.sql(f"DELETE FROM {events.table.sql}")
+        landed.spark.sql(f"DELETE FROM {landed.table.sql}")
     else:
-        events.spark.sql(f"CREATE OR REPLACE TABLE {events.table.sql} USING delta AS SELECT 1 AS id")
-    events.produce(good(2))
-    error = events.run().error
+        landed.spark.sql(f"CREATE OR REPLACE TABLE {landed.table.sql} USING delta AS SELECT 1 AS id")
+    error = landed.run().error
     assert isinstance(error, NonRetriableError)
     assert error.hint
 
@@ -287,30 +306,22 @@ def test_new_partitions_are_read_from_their_start_when_they_are_added(stream: Ma
     assert events.ids() == list(range(10))
 
 
-def test_the_start_is_refused_when_another_stream_wrote_the_table(stream: Make) -> None:
-    events = stream()
-    events.produce(good(1))
-    events.land()
-    settings = events.settings()
+def test_the_start_is_refused_when_another_stream_wrote_the_table(landed: StreamUnderTest) -> None:
+    settings = landed.settings()
     renamed = {"other": settings.streams[NAME]}
-    from dataclasses import replace
-
     (outcome,) = Ingest(
-        events.spark, replace(settings, streams=renamed), available_now=True, sleep=lambda _: False
+        landed.spark, replace(settings, streams=renamed), available_now=True, sleep=lambda _: False
     ).run()
     assert isinstance(outcome.error, LedgerError)
     assert "tidemark adopt" in str(outcome.error)
 
 
-def test_the_start_is_refused_when_the_table_has_rows_and_no_marks(stream: Make) -> None:
-    events = stream()
-    events.produce(good(1))
-    events.land()
-    copy = events.folder / "copy"
-    events.rows.write.format("delta").save(str(copy))
-    shutil.rmtree(str(events.table.path))
-    shutil.move(copy, str(events.table.path))
-    error = events.run().error
+def test_the_start_is_refused_when_the_table_has_rows_and_no_marks(landed: StreamUnderTest) -> None:
+    copy = landed.folder / "copy"
+    landed.rows.write.format("delta").save(str(copy))
+    shutil.rmtree(str(landed.table.path))
+    shutil.move(copy, str(landed.table.path))
+    error = landed.run().error
     assert isinstance(error, LedgerError)
     assert "has rows, but no marks" in error.message
     assert "tidemark adopt" in str(error)
