@@ -14,15 +14,15 @@ from pyspark.sql import functions as F
 from tidemark.config.decoding import Format
 from tidemark.contract import records
 from tidemark.contract.routes import Route
-from tidemark.transform.decode import json_fast, json_proof
+from tidemark.transform.decode import csv_fast, json_fast, json_proof
 from tidemark.transform.decode.avro import schema_id
 from tidemark.transform.decode.decoders import decoder_named
 from tidemark.transform.decode.detect import format_of
-from tidemark.transform.decode.expressions import compiled_apart, folded, get
-from tidemark.transform.decode.json_tree import field_of
+from tidemark.transform.decode.expressions import compiled_apart, folded, get, null
 from tidemark.transform.decode.payload import (
     ENVELOPE,
     UNWRAPPED,
+    by_field,
     decode_payload,
     of_envelope,
     payload_of,
@@ -31,7 +31,7 @@ from tidemark.transform.decode.payload import (
 from tidemark.transform.failure import failure_of
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.validate import (
-    VIOLATION,
+    VIOLATIONS,
     checked_enrichment,
     checked_rule,
     cob_date,
@@ -40,6 +40,8 @@ from tidemark.transform.validate import (
 )
 
 SCHEMA_ID = "schema_id"
+_READ = {Format.JSON: "_json", Format.CSV: "_csv"}
+"""The column of what a fast lane read."""
 
 
 def transform(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
@@ -49,95 +51,119 @@ def transform(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
     rejected), `row` (STRUCT of `plan.table_schema`, NULL unless accepted), `unknown_fields` and
     `schema_id` (of a framed payload). Never raises for what a record holds.
     """
-    opened = _open(envelopes, plan)
-    read = _read_json(opened, plan) if Format.JSON in plan.formats else opened
-    decoded = _decode(read, plan)
-    checked = _validate(decoded, plan)
-    return _classify(checked, plan)
+    decoded = _decode(_prove(_type(_read(envelopes, plan), plan), plan), plan)
+    if plan.cob is None and not plan.rules and not plan.enriched:
+        return _classify(decoded, plan)
+    return _classify(_validate(_settle(decoded, plan), plan), plan)
 
 
-def _open(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
-    """Packs the envelope into one column, takes the frame off and finds the format.
+def _read(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
+    """Finds the format, packs the envelope into one column and has the fast lanes read the payload: `_json`,
+    and `_csv` of a line that has its usual shape.
 
     Every step copies its columns: one STRUCT is copied in one go. The payload's text is an expression,
     not a column, for the same reason.
     """
-    packed = envelopes.select(F.struct(*records.ENVELOPE_COLUMNS).alias(ENVELOPE))
+    opened, payload = envelopes, F.col(records.PAYLOAD)
     if plan.decoder:
-        inside = decoder_named(plan.decoder)(of_envelope(records.PAYLOAD)).cast("binary")
-        packed = packed.select("*", inside.alias(UNWRAPPED))
-    identity = schema_id(payload_of(plan)) if plan.framed else F.lit(None).cast("bigint")
-    framed = packed.select("*", identity.alias(SCHEMA_ID))
-    return framed.select("*", format_of(text_of(plan), plan.formats, plan.csv).alias("_format"))
-
-
-def _read_json(opened: DataFrame, plan: DecodePlan) -> DataFrame:
-    """The fast lane: `_fast` (STRUCT of the decoded row), `_right` (its values are what the payload says)
-    and `_proven` (so is all else: nothing more has to be looked at).
-    """
-    text, json = text_of(plan), F.col("_json")
-    read = json_fast.read(text, plan.fields)
+        inside = decoder_named(plan.decoder)(payload).cast("binary")
+        opened = opened.withColumn(UNWRAPPED, inside)
+    identity = schema_id(payload_of(plan, packed=False)) if plan.framed else F.lit(None).cast("bigint")
+    opened = opened.withColumn(SCHEMA_ID, identity)
+    text = text_of(plan, packed=False)
+    opened = opened.withColumn("_format", format_of(text, plan.formats, plan.csv))
+    read = {Format.JSON: json_fast.read(text, plan.fields)} if Format.JSON in plan.formats else {}
+    shape = csv_fast.line_shape(plan.fields, plan.csv) if Format.CSV in plan.formats else None
+    if shape is not None:
+        read[Format.CSV] = csv_fast.tokens_of(text, shape, plan.csv)
     if len(plan.formats) > 1:
-        read = F.when(F.col("_format") == Format.JSON.value, read)
-    parsed = opened.select("*", read.alias("_json"))
-    reads = json_fast.reads_of(json, plan.fields)
-    whole = json_proof.parsed_whole(text, json)
-    proven = whole & json_proof.accounted_for(text, reads) & json_proof.values_right(reads, text=text)
-    return parsed.select(
-        *opened.columns,
-        F.struct(*[r.typed.alias(r.field.column) for r in reads]).alias("_fast"),
-        (whole & json_proof.values_right(reads)).alias("_right"),
-        (proven & compiled_apart(json.isNotNull())).alias("_proven"),
+        read = {f: F.when(F.col("_format") == f.value, column) for f, column in read.items()}
+    return opened.select(
+        F.struct(*records.ENVELOPE_COLUMNS).alias(ENVELOPE),
+        *[c for c in (UNWRAPPED, SCHEMA_ID, "_format") if c in opened.columns],
+        *[column.alias(_READ[f]) for f, column in read.items()],
     )
 
 
-def _decode(read: DataFrame, plan: DecodePlan) -> DataFrame:
-    """`_decoded` (STRUCT of the decoded row), `_faults` (NULL where there is none), `_unknown`, `_extra`."""
-    json = Format.JSON in plan.formats
-    proven = F.col("_proven") if json else F.lit(False)
-    doubtful = of_envelope(records.PAYLOAD).isNotNull() & ~proven
-    lanes = read.select("*", F.when(doubtful, decode_payload(plan)).alias("_slow"))
-    slow, by_field = F.col("_slow"), F.col("_by_field")
-    tokens, faults = slow.getField("tokens"), slow.getField("faults")
-    values = slow.getField("row")
-    if json:
-        each = [field_of(tokens, f, strict=plan.strict).alias(f"f{i}") for i, f in enumerate(plan.fields)]
-        lanes = lanes.select("*", F.when(tokens.isNotNull(), F.struct(*each)).alias("_by_field"))
-        stands = values.isNull() & tokens.isNull() & (F.size(faults) == 0)
-        found = [by_field.getField(f"f{i}") for i in range(len(plan.fields))]
-        strictly = F.struct(
-            *[r.getField("value").alias(f.column) for r, f in zip(found, plan.fields, strict=True)]
-        )
-        faults = F.when(
-            by_field.isNotNull(), F.concat(*[r.getField("faults") for r in found], faults)
-        ).otherwise(faults)
-        values = (
-            F.when(proven | (F.col("_right") & stands), F.col("_fast"))
-            .when(by_field.isNotNull(), strictly)
-            .otherwise(values)
-        )
-    kept = [F.col(c) for c in (ENVELOPE, SCHEMA_ID, "_format")]
-    if plan.unknown_fields == "keep":
-        nothing = F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<string>"))
-        kept.append(F.coalesce(slow.getField("extra"), nothing).alias("_extra"))
+def _type(read: DataFrame, plan: DecodePlan) -> DataFrame:
+    """Adds `_fast`, a STRUCT of the decoded row by the fast lanes.
+
+    A step of its own: the proofs name its values, instead of bringing their expressions several times, for
+    Spark to optimise in every batch.
+    """
+    payload = of_envelope(records.PAYLOAD)
+    fast = F.when(F.lit(False), null(plan.decoded_schema))
+    if _READ[Format.JSON] in read.columns:
+        json = F.col(_READ[Format.JSON])
+        # Evaluated where there is no object alone, and false there.
+        apart = compiled_apart(payload.isNull())
+        fast = fast.when(json.isNotNull() | apart, F.struct(*json_fast.values_of(json, plan.fields)))
+    if _READ[Format.CSV] in read.columns:
+        tokens = F.col(_READ[Format.CSV])
+        values = csv_fast.values_of(tokens, plan.fields, plan.csv)
+        fast = fast.when(tokens.isNotNull() | compiled_apart(payload.isNull()), F.struct(*values))
+    return read.select("*", fast.alias("_fast"))
+
+
+def _prove(typed: DataFrame, plan: DecodePlan) -> DataFrame:
+    """Adds `_right` (the fast lane's values are what the payload says) and `_proven` (so is all else: nothing
+    more has to be looked at).
+    """
+    fast, right, proven = F.col("_fast"), F.lit(False), F.lit(False)
+    if _READ[Format.JSON] in typed.columns:
+        text, json = text_of(plan), F.col(_READ[Format.JSON])
+        reads = json_fast.reads_of(json, fast, plan.fields)
+        whole = json_proof.parsed_whole(text, json)
+        right = whole & json_proof.values_right(reads)
+        proven = whole & json_proof.accounted_for(text, reads) & json_proof.values_right(reads, text=text)
+    if _READ[Format.CSV] in typed.columns:
+        tokens = F.col(_READ[Format.CSV])
+        proven = proven | csv_fast.proven(tokens, fast, plan.fields, plan.csv)
+    kept = [F.col(c) for c in typed.columns if c not in _READ.values()]
+    return typed.select(*kept, right.alias("_right"), F.coalesce(proven, F.lit(False)).alias("_proven"))
+
+
+def _decode(proven: DataFrame, plan: DecodePlan) -> DataFrame:
+    """`_fast`, and `_slow` of a payload that is not proven: STRUCT<row, faults, unknown, extra>."""
+    kept = [F.col(c) for c in (ENVELOPE, SCHEMA_ID, "_format", "_fast")]
+    doubtful = of_envelope(records.PAYLOAD).isNotNull() & ~F.col("_proven")
+    # Spark merges this step with the one before, whose columns are named once, and then interprets `_right`
+    # within `_slow`. A record with containers is always in doubt: named twice, it stays compiled.
+    twice = [] if all(f.shape.is_scalar for f in plan.fields) else [F.col("_right")]
+    read = proven.select(*kept, *twice, F.when(doubtful, decode_payload(plan)).alias("_slow"))
+    if Format.JSON not in plan.formats:
+        return read
+    slow = F.col("_slow")
+    return read.select(*kept, F.when(slow.isNotNull(), by_field(slow, plan)).alias("_slow"))
+
+
+def _stands() -> Column:
+    """Whether the fast lane's values are the record's: it was proven, or only its keys were in doubt."""
+    slow = F.col("_slow")
+    return slow.isNull() | (slow.getField("row").isNull() & (F.size(_faults()) == 0))
+
+
+def _faults() -> Column:
+    return F.col("_slow").getField("faults")
+
+
+def _settle(lanes: DataFrame, plan: DecodePlan) -> DataFrame:
+    """`_decoded` (STRUCT of the decoded row) for what uses it several times, and `_faults`."""
     return lanes.select(
-        *kept,
-        values.cast(plan.decoded_schema).alias("_decoded"),
-        F.when(compiled_apart(F.size(faults) > 0), faults).alias("_faults"),
-        slow.getField("unknown").alias("_unknown"),
+        *[F.col(c) for c in (ENVELOPE, SCHEMA_ID, "_format", "_slow")],
+        F.when(_stands(), F.col("_fast")).otherwise(F.col("_slow").getField("row")).alias("_decoded"),
+        F.when(compiled_apart(F.size(_faults()) > 0), _faults()).alias("_faults"),
     )
 
 
 def _validate(decoded: DataFrame, plan: DecodePlan) -> DataFrame:
     """`_violations`, NULL where there is none, and the COB date; only of records that decoded.
 
-    Expressions name columns of the row and of the envelope: where there are any, these are unpacked.
+    Expressions name columns of the row and of the envelope: these are unpacked.
     """
     sound = F.col("_faults").isNull() & of_envelope(records.PAYLOAD).isNotNull()
     checks: list[Column] = []
-    frame = decoded
-    if plan.cob is not None or plan.rules or plan.enriched:
-        frame = decoded.select("*", f"{ENVELOPE}.*", "_decoded.*")
+    frame = decoded.select("*", f"{ENVELOPE}.*", "_decoded.*")
     if plan.cob is not None:
         source = plan.cob_field
         if source is not None:
@@ -148,7 +174,7 @@ def _validate(decoded: DataFrame, plan: DecodePlan) -> DataFrame:
     checks += [checked_rule(rule) for rule in plan.rules]
     checks += [checked_enrichment(name, expression) for name, expression, _ in plan.enriched]
     if not checks:
-        return frame.withColumn("_violations", F.lit(None).cast(f"ARRAY<{VIOLATION}>"))
+        return frame.withColumn("_violations", null(VIOLATIONS))
     guarded = [F.when(sound, check) for check in checks]
     named = frame.select("*", *[c.alias(f"_check{i}") for i, c in enumerate(guarded)])
     found = [F.col(f"_check{i}") for i in range(len(guarded))]
@@ -158,8 +184,17 @@ def _validate(decoded: DataFrame, plan: DecodePlan) -> DataFrame:
 
 
 def _classify(checked: DataFrame, plan: DecodePlan) -> DataFrame:
+    """The route, and what goes with it. In: columns of `_decode`; of `_validate` where there are checks."""
     tombstone = of_envelope(records.PAYLOAD).isNull()
-    wrong = F.col("_faults").isNotNull() | F.col("_violations").isNotNull()
+    if "_decoded" in checked.columns:
+        faults: Column = F.col("_faults")
+        violations: Column | None = F.col("_violations")
+        row = F.struct(*_row(plan, F.col("_decoded")))
+    else:
+        faults, violations = F.when(F.size(_faults()) > 0, _faults()), None
+        strictly = F.struct(*_row(plan, F.col("_slow").getField("row")))
+        row = F.when(_stands(), F.struct(*_row(plan, F.col("_fast")))).otherwise(strictly)
+    wrong = faults.isNotNull() if violations is None else faults.isNotNull() | violations.isNotNull()
     for_tombstone = Route.SKIPPED if plan.tombstones == "skip" else Route.REJECTED
     rejected = tombstone | wrong if for_tombstone is Route.REJECTED else ~tombstone & wrong
     route = (
@@ -167,18 +202,21 @@ def _classify(checked: DataFrame, plan: DecodePlan) -> DataFrame:
         .when(wrong, F.lit(Route.REJECTED.value))
         .otherwise(F.lit(Route.ACCEPTED.value))
     )
+    unknown = F.col("_slow").getField("unknown")
     return checked.select(
         *[of_envelope(c).alias(c) for c in records.ENVELOPE_COLUMNS],
         route.alias(records.ROUTE),
-        F.when(rejected, failure_of(plan)).alias(records.FAILURE),
-        F.when(~tombstone & ~wrong, F.struct(*_row(plan))).alias(records.ROW),
-        F.coalesce(F.col("_unknown"), F.lit(0)).cast("int").alias(records.UNKNOWN_FIELDS),
+        F.when(rejected, failure_of(faults, violations)).alias(records.FAILURE),
+        F.when(~tombstone & ~wrong, row).alias(records.ROW),
+        F.coalesce(unknown, F.lit(0)).cast("int").alias(records.UNKNOWN_FIELDS),
         F.col(SCHEMA_ID),
     )
 
 
-def _row(plan: DecodePlan) -> list[Column]:
-    made = {f.column: get(F.col("_decoded"), f.column) for f in plan.fields}
+def _row(plan: DecodePlan, decoded: Column) -> list[Column]:
+    nothing = F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<string>"))
+    made = {records.EXTRA: F.coalesce(F.col("_slow").getField("extra"), nothing)}
+    made |= {f.column: get(decoded, f.column) for f in plan.fields}
     made |= {name: of_envelope(name) for name in records.ADDED_COLUMNS if name in records.ENVELOPE_COLUMNS}
     made |= {name: F.expr(expression) for name, expression, _ in plan.enriched}
     made[records.SOURCE_TOPIC] = of_envelope(records.TOPIC)

@@ -8,16 +8,15 @@ from pyspark.sql import functions as F
 from tidemark.contract import records
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.expressions import FAULT, bind
-from tidemark.transform.plan import DecodePlan
-from tidemark.transform.validate import VIOLATION
+from tidemark.transform.validate import VIOLATIONS
 
 PRECEDENCE = tuple(Code)
 """Of several faults the code is the first in this order, the enum's: what is wrong with the whole
 payload, then with a value, then what is missing or too much, then rules."""
 
 
-def failure_of(plan: DecodePlan) -> Column:
-    """`FAILURE_DDL` of a rejected record, from `_faults` or `_violations`; a tombstone has neither."""
+def failure_of(faults: Column, violations: Column | None) -> Column:
+    """`FAILURE_DDL` of a rejected record, from its faults or its violations; a tombstone has neither."""
     tombstone = F.struct(
         F.lit(Code.EMPTY_PAYLOAD.value).alias("code"),
         F.lit(None).cast("string").alias("field"),
@@ -25,14 +24,16 @@ def failure_of(plan: DecodePlan) -> Column:
         F.lit(None).cast("string").alias("found"),
     )
     decoded = bind(
-        F.coalesce(F.col("_faults"), F.array(tombstone).cast(f"ARRAY<{FAULT}>")),
-        lambda faults: _failure("decode", F.transform(faults, _decode_fault), faults),
+        F.coalesce(faults, F.array(tombstone).cast(f"ARRAY<{FAULT}>")),
+        lambda found: _failure("decode", F.transform(found, _decode_fault), found),
     )
+    if violations is None:
+        return decoded.cast(records.FAILURE_DDL)
     checked = bind(
-        F.col("_violations").cast(f"ARRAY<{VIOLATION}>"),
+        violations.cast(VIOLATIONS),
         lambda found: _failure("validate", F.transform(found, _rule_fault), found),
     )
-    return F.when(F.col("_violations").isNotNull(), checked).otherwise(decoded).cast(records.FAILURE_DDL)
+    return F.when(violations.isNotNull(), checked).otherwise(decoded).cast(records.FAILURE_DDL)
 
 
 def _failure(stage: str, faults: Column, found: Column) -> Column:

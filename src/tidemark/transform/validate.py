@@ -15,6 +15,7 @@ from tidemark.transform.fields import Field
 
 COB_RULE = "cob-not-in-future"
 VIOLATION = "STRUCT<code: STRING, rule: STRING, message: STRING>"
+VIOLATIONS = f"ARRAY<{VIOLATION}>"
 
 
 def violation(code: Code, rule: str, message: str) -> Column:

@@ -27,24 +27,21 @@ class _Grammar:
 
     def __init__(self, dialect: CsvDialect) -> None:
         self.quote, self.escape = dialect.quote, dialect.escape
-        d, q = _literal(dialect.delimiter), _literal(dialect.quote)
+        d, q = literal(dialect.delimiter), literal(dialect.quote)
         if dialect.escape and dialect.escape != dialect.quote:
-            e = _literal(dialect.escape)
-            quoted = f"{q}(?:[^{_member(dialect.quote)}{_member(dialect.escape)}]++|{e}.)*+{q}"
+            e = literal(dialect.escape)
+            quoted = f"{q}(?:[^{literal(dialect.quote)}{literal(dialect.escape)}]++|{e}.)*+{q}"
         else:
-            quoted = f"{q}(?:[^{_member(dialect.quote)}]++|{q}{q})*+{q}"
-        bare = f"[^{_member(dialect.quote)}{_member(dialect.delimiter)}\\r\\n]*+"
+            quoted = f"{q}(?:[^{literal(dialect.quote)}]++|{q}{q})*+{q}"
+        bare = f"[^{literal(dialect.quote)}{literal(dialect.delimiter)}\\r\\n]*+"
         self.field = f"(?s){d}({quoted}|{bare})"
         self.record = f"(?s)^(?:{d}(?:{quoted}|{bare}))++(?:\\r\\n|\\n|\\r)?\\z"
         self.header = f"(?s)^(?:{quoted}|{bare})(?:{d}(?:{quoted}|{bare}))*+(?:\\r\\n|\\n|\\r)"
 
 
-def _literal(character: str) -> str:
+def literal(character: str) -> str:
+    """The character in a pattern, inside brackets or out of them."""
     return {"\t": "\\t"}.get(character, _SPECIAL.sub(r"\\\1", character))
-
-
-def _member(character: str) -> str:
-    return _literal(character)
 
 
 def decode_csv(text: Column, fields: tuple[Field, ...], dialect: CsvDialect) -> Column:
@@ -96,7 +93,7 @@ def _field(token: Column, field: Field, dialect: CsvDialect) -> Column:
     inner = F.substr(token, F.lit(2), F.length(token) - 2)
     q = dialect.quote
     if dialect.escape and dialect.escape != q:
-        plain = F.regexp_replace(inner, f"(?s){_literal(dialect.escape)}(.)", "$1")
+        plain = F.regexp_replace(inner, f"(?s){literal(dialect.escape)}(.)", "$1")
     else:
         plain = F.replace(inner, F.lit(q + q), F.lit(q))
     text = F.when(quoted, plain).otherwise(token)

@@ -84,5 +84,5 @@ def no_faults() -> Column:
     return F.array().cast(f"ARRAY<{FAULT}>")
 
 
-def null(data_type: T.DataType) -> Column:
+def null(data_type: T.DataType | str) -> Column:
     return F.lit(None).cast(data_type)

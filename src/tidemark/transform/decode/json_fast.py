@@ -18,12 +18,12 @@ from tidemark.transform.decode.scalar import BASE64, EPOCH_MICROS, FIRST_MICROS,
 from tidemark.transform.fields import FLOATS, Field, Shape
 from tidemark.transform.schema import CORRUPT
 
-_DAY = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_SECOND = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
+DAY = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
+SECOND = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
 _USUAL: dict[type[T.DataType], str] = {
-    T.DateType: rf"^{_DAY}\z",
-    T.TimestampType: rf"^{_DAY}T{_SECOND}(?:\.[0-9]{{3}}(?:[0-9]{{3}})?)?Z\z",
-    T.TimestampNTZType: rf"^{_DAY}[T ]{_SECOND}\z",
+    T.DateType: rf"^{DAY}\z",
+    T.TimestampType: rf"^{DAY}T{SECOND}(?:\.[0-9]{{3}}(?:[0-9]{{3}})?)?Z\z",
+    T.TimestampNTZType: rf"^{DAY}[T ]{SECOND}\z",
 }
 """The forms that the fast lane takes. Spark's cast takes many others, and reads `NZ` as New Zealand."""
 
@@ -72,9 +72,14 @@ def read(text: Column, fields: tuple[Field, ...]) -> Column:
     return F.from_json(text, schema, {**JSON_OPTIONS, "columnNameOfCorruptRecord": CORRUPT})
 
 
-def reads_of(json: Column, fields: tuple[Field, ...]) -> list[Read]:
-    """Every field of `read`'s result."""
-    return [Read(f, get(json, f.name), value(get(json, f.name), f.shape)) for f in fields]
+def values_of(json: Column, fields: tuple[Field, ...]) -> list[Column]:
+    """Every typed value of `read`'s result, under its column's name."""
+    return [value(get(json, f.name), f.shape).alias(f.column) for f in fields]
+
+
+def reads_of(json: Column, fast: Column, fields: tuple[Field, ...]) -> list[Read]:
+    """Every field of `read`'s result, and of the STRUCT of its `values_of`."""
+    return [Read(f, get(json, f.name), get(fast, f.column)) for f in fields]
 
 
 def value(raw: Column, shape: Shape) -> Column:
@@ -101,12 +106,17 @@ def value(raw: Column, shape: Shape) -> Column:
         base64 = F.try_variant_get(raw, "$", "string")
         return F.when((F.schema_of_variant(raw) == "STRING") & base64.rlike(BASE64), F.unbase64(base64))
     if shape.epoch:
-        factor = EPOCH_MICROS[shape.epoch]
-        inside = raw.between(-(-FIRST_MICROS // factor), LAST_MICROS // factor)
-        return F.timestamp_micros(F.when(inside, raw * F.lit(factor)))
+        return instant_of(raw, shape.epoch)
     if type(kind) in _USUAL:
         return F.when(raw.rlike(_USUAL[type(kind)]), raw.try_cast(kind))
     return raw
+
+
+def instant_of(number: Column, unit: str) -> Column:
+    """The TIMESTAMP of a BIGINT since the epoch; NULL outside the years 0001 to 9999."""
+    factor = EPOCH_MICROS[unit]
+    inside = number.between(-(-FIRST_MICROS // factor), LAST_MICROS // factor)
+    return F.timestamp_micros(F.when(inside, number * F.lit(factor)))
 
 
 def _exact_types(kind: T.DecimalType) -> list[str]:

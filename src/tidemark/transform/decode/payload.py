@@ -14,6 +14,7 @@ from tidemark.transform.decode.detect import BOM
 from tidemark.transform.decode.expressions import bind, no_faults, null
 from tidemark.transform.decode.json_proof import unknown_count
 from tidemark.transform.decode.json_strict import blank_or_null, decode_strictly, no_tokens, record, rejected
+from tidemark.transform.decode.json_tree import field_of
 from tidemark.transform.fields import struct_of
 from tidemark.transform.plan import DecodePlan
 
@@ -33,20 +34,25 @@ def of_envelope(name: str) -> Column:
     return F.col(ENVELOPE).getField(name)
 
 
-def payload_of(plan: DecodePlan) -> Column:
-    """The payload's bytes, taken out of the topic's wrapping where the stream has a decoder for it."""
-    return F.col(UNWRAPPED) if plan.decoder else of_envelope(records.PAYLOAD)
+def payload_of(plan: DecodePlan, *, packed: bool = True) -> Column:
+    """The payload's bytes, taken out of the topic's wrapping where the stream has a decoder for it.
+
+    `packed`: in the envelope's column; else in one of its own.
+    """
+    if plan.decoder:
+        return F.col(UNWRAPPED)
+    return of_envelope(records.PAYLOAD) if packed else F.col(records.PAYLOAD)
 
 
-def body_bytes(plan: DecodePlan) -> Column:
+def body_bytes(plan: DecodePlan, *, packed: bool = True) -> Column:
     """The payload without its frame; NULL where a framed topic's payload has none."""
-    payload = payload_of(plan)
+    payload = payload_of(plan, packed=packed)
     return F.when(F.col("schema_id").isNotNull(), body_of(payload)) if plan.framed else payload
 
 
-def text_of(plan: DecodePlan) -> Column:
+def text_of(plan: DecodePlan, *, packed: bool = True) -> Column:
     """The payload as text without its BOM, which may be invalid UTF-8."""
-    text = body_bytes(plan).cast("string")
+    text = body_bytes(plan, packed=packed).cast("string")
     if plan.formats == (Format.AVRO,):
         return text
     return F.when(text.startswith(BOM), F.substr(text, F.lit(2))).otherwise(text)
@@ -70,6 +76,26 @@ def decode_payload(plan: DecodePlan) -> Column:
         )
 
     return bind(text_of(plan), decided)
+
+
+def by_field(slow: Column, plan: DecodePlan) -> Column:
+    """What `decode_payload` gave, with the row and the faults of the tokens that JSON left to this step."""
+    tokens = slow.getField("tokens")
+    found = F.struct(
+        *[field_of(tokens, f, strict=plan.strict).alias(f"f{i}") for i, f in enumerate(plan.fields)]
+    )
+    rest = [slow.getField(name).alias(name) for name in ("unknown", "extra")]
+
+    def done(each: Column) -> Column:
+        parts = [each.getField(f"f{i}") for i in range(len(plan.fields))]
+        row = F.struct(
+            *[p.getField("value").alias(f.column) for p, f in zip(parts, plan.fields, strict=True)]
+        )
+        faults = F.concat(*[p.getField("faults") for p in parts], slow.getField("faults"))
+        return F.struct(row.alias("row"), faults.alias("faults"), *rest)
+
+    whole = [slow.getField(name).alias(name) for name in ("row", "faults")]
+    return F.when(tokens.isNotNull(), bind(found, done)).otherwise(F.struct(*whole, *rest))
 
 
 def _stands(count: Column, plan: DecodePlan) -> Column:
