@@ -113,9 +113,9 @@ def _prove(typed: DataFrame, plan: DecodePlan) -> DataFrame:
     if _READ[Format.JSON] in typed.columns:
         text, json = text_of(plan), F.col(_READ[Format.JSON])
         reads = json_fast.reads_of(json, fast, plan.fields)
-        whole = json_proof.parsed_whole(text, json)
-        right = whole & json_proof.values_right(reads)
-        proven = whole & json_proof.accounted_for(text, reads) & json_proof.values_right(reads, text=text)
+        right = json_proof.parsed_whole(text, json) & json_proof.values_right(reads)
+        accounted = json_proof.accounted_for(text, reads)
+        proven = json_proof.parsed(json) & accounted & json_proof.values_right(reads, text=text)
     if _READ[Format.CSV] in typed.columns:
         tokens = F.col(_READ[Format.CSV])
         proven = proven | csv_fast.proven(tokens, fast, plan.fields, plan.csv)

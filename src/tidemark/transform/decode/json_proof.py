@@ -5,10 +5,11 @@ What `from_json` alone lets pass, and what proves the contrary here:
 * a duplicate key: the number of quotes in the text must be the one that the values found account for.
   Each key and each string has two; a key that is named twice or unknown, an escaped quote, and quotes
   around what should be bare add some, and nothing takes any away;
-* text after the object: no `}` stands before the last character;
+* text after the object: the first `}` is the last byte;
 * where the quotes or the `}` do not say so, `try_parse_json`, which refuses duplicates, must take the text
   wrapped with a sentinel that comes out second;
-* invalid bytes: `is_valid_utf8`; half a surrogate pair in an escape: a text with `\ud…` is not proven;
+* invalid bytes: they are U+FFFD in a string that was read, or the text passes `is_valid_utf8`; half a
+  surrogate pair in an escape: it is a `?` in a string that was read, or the text has no `\u`;
 * a number that turned into another text in a STRING column, infinities, rounding, years of six digits: a
   check per column, on a type that loses nothing.
 
@@ -29,13 +30,19 @@ from tidemark.transform.decode.json_strict import SENTINEL, ends_with_its_value
 from tidemark.transform.fields import DATETIMES, FLOATS, Field, Shape
 from tidemark.transform.schema import CORRUPT
 
+REPLACED = "\ufffd"
 _REWRITTEN = r"^-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?\z"
 """How Spark writes a number with a fraction or exponent into a STRING; its own text may differ."""
 
 
+def parsed(json: Column) -> Column:
+    """Whether the payload begins with one object of the right types; never NULL."""
+    return F.coalesce(json.isNotNull() & get(json, CORRUPT).isNull(), F.lit(False))
+
+
 def parsed_whole(text: Column, json: Column) -> Column:
-    """Whether the payload begins with one object of the right types, in whole characters; never NULL."""
-    return F.coalesce(json.isNotNull() & get(json, CORRUPT).isNull() & F.is_valid_utf8(text), F.lit(False))
+    """The same in whole characters; never NULL."""
+    return parsed(json) & F.coalesce(F.is_valid_utf8(text), F.lit(False))
 
 
 def values_right(reads: list[Read], *, text: Column | None = None) -> Column:
@@ -118,13 +125,27 @@ def accounted_for(text: Column, reads: list[Read]) -> Column:
     )
     length = F.octet_length(text)
     up_to_quotes = F.call_function("substring_index", text, F.lit('"'), expected + 1)
-    all_but_last = F.substring(text.cast("binary"), F.lit(1), length - 1).cast("string")
+    up_to_end = F.call_function("substring_index", text, F.lit("}"), F.lit(1))
     return (
         (F.octet_length(up_to_quotes) == length)
-        & text.endswith("}")
-        & ~all_but_last.contains("}")
-        & ~text.contains("\\u")
+        & (F.octet_length(up_to_end) == length - 1)
+        & _whole_characters(text, reads)
     )
+
+
+def _whole_characters(text: Column, reads: list[Read]) -> Column:
+    """Whether the bytes of a text that is otherwise accounted for are UTF-8 without half a surrogate pair.
+
+    Spark reads U+FFFD for the first and `?` for the second. Strings are shorter than the text around them.
+    """
+    strings = [r.raw for r in reads if isinstance(r.shape.data_type, T.StringType)]
+    without = [~r.contains(mark) for mark in (REPLACED, "?") for r in strings]
+    if any(REPLACED in r.field.name for r in reads):
+        without = [F.lit(False)]
+    seen = F.is_valid_utf8(text) & ~text.contains("\\u")
+    if not without:
+        return F.lit(True)
+    return F.when(folded(and_, [F.coalesce(w, F.lit(True)) for w in without]), F.lit(True)).otherwise(seen)
 
 
 def _is_quoted(shape: Shape) -> bool:
