@@ -126,21 +126,28 @@ def _prove(typed: DataFrame, plan: DecodePlan) -> DataFrame:
 def _decode(proven: DataFrame, plan: DecodePlan) -> DataFrame:
     """`_fast`, and `_slow` of a payload that is not proven: STRUCT<row, faults, unknown, extra>."""
     kept = [F.col(c) for c in (ENVELOPE, SCHEMA_ID, "_format", "_fast")]
+    kept += [F.col("_right")] if _has_containers(plan) else []
     doubtful = of_envelope(records.PAYLOAD).isNotNull() & ~F.col("_proven")
-    # Spark merges this step with the one before, whose columns are named once, and then interprets `_right`
-    # within `_slow`. A record with containers is always in doubt: named twice, it stays compiled.
-    twice = [] if all(f.shape.is_scalar for f in plan.fields) else [F.col("_right")]
-    read = proven.select(*kept, *twice, F.when(doubtful, decode_payload(plan)).alias("_slow"))
+    read = proven.select(*kept, F.when(doubtful, decode_payload(plan)).alias("_slow"))
     if Format.JSON not in plan.formats:
         return read
     slow = F.col("_slow")
     return read.select(*kept, F.when(slow.isNotNull(), by_field(slow, plan)).alias("_slow"))
 
 
-def _stands() -> Column:
-    """Whether the fast lane's values are the record's: it was proven, or only its keys were in doubt."""
+def _has_containers(plan: DecodePlan) -> bool:
+    return not all(f.shape.is_scalar for f in plan.fields)
+
+
+def _stands(plan: DecodePlan) -> Column:
+    """Whether the fast lane's values are the record's: it was proven, or only its keys were in doubt.
+
+    `_right` is true then. Named here, it remains a column, and compiled: Spark merges the step that makes it
+    with the next one otherwise, and interprets it within `_slow`, where each record with containers goes.
+    """
     slow = F.col("_slow")
-    return slow.isNull() | (slow.getField("row").isNull() & (F.size(_faults()) == 0))
+    only_keys = slow.getField("row").isNull() & (F.size(_faults()) == 0)
+    return slow.isNull() | (only_keys & F.col("_right") if _has_containers(plan) else only_keys)
 
 
 def _faults() -> Column:
@@ -151,7 +158,7 @@ def _settle(lanes: DataFrame, plan: DecodePlan) -> DataFrame:
     """`_decoded` (STRUCT of the decoded row) for what uses it several times, and `_faults`."""
     return lanes.select(
         *[F.col(c) for c in (ENVELOPE, SCHEMA_ID, "_format", "_slow")],
-        F.when(_stands(), F.col("_fast")).otherwise(F.col("_slow").getField("row")).alias("_decoded"),
+        F.when(_stands(plan), F.col("_fast")).otherwise(F.col("_slow").getField("row")).alias("_decoded"),
         F.when(compiled_apart(F.size(_faults()) > 0), _faults()).alias("_faults"),
     )
 
@@ -193,7 +200,7 @@ def _classify(checked: DataFrame, plan: DecodePlan) -> DataFrame:
     else:
         faults, violations = F.when(F.size(_faults()) > 0, _faults()), None
         strictly = F.struct(*_row(plan, F.col("_slow").getField("row")))
-        row = F.when(_stands(), F.struct(*_row(plan, F.col("_fast")))).otherwise(strictly)
+        row = F.when(_stands(plan), F.struct(*_row(plan, F.col("_fast")))).otherwise(strictly)
     wrong = faults.isNotNull() if violations is None else faults.isNotNull() | violations.isNotNull()
     for_tombstone = Route.SKIPPED if plan.tombstones == "skip" else Route.REJECTED
     rejected = tombstone | wrong if for_tombstone is Route.REJECTED else ~tombstone & wrong
