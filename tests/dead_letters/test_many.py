@@ -98,7 +98,9 @@ def test_a_hundred_thousand_letters_are_listed_and_replayed_when_the_driver_may_
 def test_a_replay_and_a_running_stream_do_not_hold_each_other_up_and_letters_are_kept_beside_it(
     stream: MakeStream, letters: MakeLetters
 ) -> None:
-    flow = stream(**{"dead-letter": {"keep-table": True}, "processing": {"poll-interval": 0.2}})
+    flow = stream(
+        **{"dead-letter": {"keep-table": True}, "processing": {"batch-size": 1, "poll-interval": 0.2}}
+    )
     kept = letters(flow)
     flow.produce(BAD, good(1))
     running = Ingest(flow.spark, flow.settings())
