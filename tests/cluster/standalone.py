@@ -80,8 +80,23 @@ class StandaloneCluster:
             _kill(executor)
 
     def kill_executor(self) -> None:
-        """The one that lives longest; its worker starts another."""
-        _kill(min(self.executors()))
+        """One that runs a task, if one does; its worker starts another."""
+        _kill(min(self.busy() or self.executors()))
+
+    def busy(self) -> list[int]:
+        """Process ids of executors that run a task, by their own words."""
+        return [pid for pid in self.executors() if self._tasks_of(pid)]
+
+    def _tasks_of(self, executor: int) -> int:
+        number = [
+            command.partition("--executor-id ")[2].split()[0]
+            for pid, _, command in processes()
+            if pid == executor and "--executor-id " in command
+        ]
+        said = [
+            f.read_text(errors="replace") for n in number for f in self.folder.glob(f"work-*/*/{n}/stderr")
+        ]
+        return sum(words.count("Running task") - words.count("Finished task") for words in said)
 
     def executors(self, worker: Daemon | None = None) -> list[int]:
         """Process ids of what workers run for applications."""

@@ -205,7 +205,7 @@ def _kill_in_mid_batch(site: Site, driver: subprocess.Popen[bytes]) -> list[str]
             f"two executors and a batch, after {kills}",
         )
         # Tasks are handed out a moment after the batch is planned.
-        time.sleep(0.7)
+        _until(lambda: site.cluster.busy() or not site.batch_runs(), 60, "a task, or the batch's end")
         if driver.poll() is not None or not site.batch_runs():
             break
         if kind == "worker":
@@ -250,7 +250,7 @@ def _dead_letters(settings: Settings, spark: SparkSession, topic: str) -> set[tu
     return {(int(h[f"{prefix}partition"]), int(h[f"{prefix}offset"])) for h in headers}
 
 
-def _until(reached: Callable[[], bool], seconds: float, what: str) -> None:
+def _until(reached: Callable[[], object], seconds: float, what: str) -> None:
     deadline = time.monotonic() + seconds
     while not reached():
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
