@@ -27,7 +27,7 @@ from tidemark.config.stream import Destination
 from tidemark.contract import records
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.pipeline.novelty import Bounds, novelty_of, with_novelty
+from tidemark.pipeline.novelty import Bounds, novelty_of, taken_as_novel, with_novelty
 from tidemark.platform.session import local_session
 from tidemark.sink.append import append_nothing
 from tidemark.sink.ledger import LedgerState, read_state
@@ -122,7 +122,7 @@ def _recovery(spark: SparkSession) -> Table:
         middle = Marks({p: 1_500 for p in range(partitions)})
         began = time.monotonic()
         novelty = novelty_of(Bounds(start, ends), LedgerState(1, marks=middle, done=start, ceiling=middle))
-        routed = with_novelty(batch, novelty)
+        routed = with_novelty(taken_as_novel(batch), novelty)
         made = time.monotonic() - began
         routed.where("novel").collect()
         picture.add_row(f"{partitions:,}", f"{made:.2f}", f"{time.monotonic() - began - made:.2f}")

@@ -41,7 +41,8 @@ class IngestBatch:
     """The `foreachBatch` handler of one query: lands a batch, or raises and has landed nothing half.
 
     Running a batch again, at any point of a former run's crash, neither loses nor doubles a record.
-    In: classified records (`transform.transform`), or for a landing table the envelope with `row`.
+    In: classified records (`transform.transform`), or for a landing table the envelope with `row`; with
+    `novel` (`novelty.taken_as_novel`).
     Pickles without its last failure, and with what its observers ship: the rest means something in this
     process alone.
     """

@@ -29,6 +29,7 @@ from tidemark.pipeline.heartbeat import beat_if_due
 from tidemark.pipeline.held_ledger import HeldLedger
 from tidemark.pipeline.letters_beside import LettersBeside
 from tidemark.pipeline.modes import before_the_batch, idempotency_of
+from tidemark.pipeline.novelty import taken_as_novel
 from tidemark.pipeline.observers import Observers, retries_told
 from tidemark.pipeline.outage_replay import OutageReplay
 from tidemark.pipeline.patience import TABLE, Patience
@@ -236,7 +237,7 @@ class Ingest:
                 F.lit(0).alias(records.UNKNOWN_FIELDS),
             )
         writer = (
-            before_the_batch(self.spark, classified, target)
+            taken_as_novel(before_the_batch(self.spark, classified, target))
             .writeStream.queryName(f"{target.name} {self.run_id[:8]}")
             .option("checkpointLocation", start.checkpoint.path)
             .foreachBatch(handler)

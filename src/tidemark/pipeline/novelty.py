@@ -91,10 +91,16 @@ def novelty_of(bounds: Bounds, state: LedgerState) -> Novelty:
     return found
 
 
+def taken_as_novel(classified: DataFrame) -> DataFrame:
+    """Adds `novel`, true, to a stream: within its last projection this costs no copy of each row."""
+    return classified.withColumn("novel", F.lit(True))
+
+
 def with_novelty(batch: DataFrame, novelty: Novelty) -> DataFrame:
-    """Adds `novel` BOOLEAN (new, or for the table to decide); what is not novel is a duplicate."""
-    novel = F.lit(True) if novelty.all_fresh else novelty.is_fresh() | novelty.is_undecided()
-    return batch.withColumn("novel", novel)
+    """Decides `novel` BOOLEAN (new, or for the table to decide); what is not novel is a duplicate."""
+    if novelty.all_fresh:
+        return batch
+    return batch.withColumn("novel", novelty.is_fresh() | novelty.is_undecided())
 
 
 def not_landed(accepted: DataFrame, table: TableRef, topic_id: str, novelty: Novelty) -> DataFrame:
