@@ -102,7 +102,11 @@ def _send(load: Load, rate: int, ended: threading.Event, sent: list[int]) -> Non
 
 
 def _judged(megabytes: list[float]) -> dict[str, float]:
-    """Peaks of the second half's two halves, and the slope over what came after the warm-up."""
+    """Peaks of the second half's two halves, and the slope over what came after the warm-up.
+
+    A process that is just forked counts twice, for a moment: of three samples the middle one stands.
+    """
+    megabytes = [statistics.median(megabytes[max(0, n - 1) : n + 2]) for n in range(len(megabytes))]
     warm = megabytes[int(len(megabytes) * WARM_SHARE) :]
     middle = len(warm) // 2
     times = [n * EVERY_S / 60 for n in range(len(warm))]

@@ -49,9 +49,10 @@ def bare(spark: SparkSession, load: Load, folder: Path) -> tuple[int, int]:
     while not stopping.wait(0.5):
         if running.exception() is not None:
             raise RuntimeError(f"stopped: {running.exception()}")
-        for progress in (p for p in running.recentProgress if p.batchId > newest):
+        # A batch that waits for records is told of too, by its number.
+        for progress in (p for p in running.recentProgress if p.batchId > newest and p.numInputRows):
             newest = progress.batchId
-            batches += bool(progress.numInputRows)
+            batches += 1
             read += progress.numInputRows
     running.stop()
     return batches, read
