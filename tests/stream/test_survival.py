@@ -27,6 +27,11 @@ Make = Callable[..., StreamUnderTest]
 FIVE_A_BATCH = {"max-batch-size": 5, "batch-size": 1}
 
 
+def as_a_new_process(spark: SparkSession) -> None:
+    """What Delta knows of tables by heart is forgotten."""
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
 @pytest.fixture(autouse=True)
 def no_faults() -> None:
     fault_points.forget()
@@ -199,7 +204,7 @@ def landed(_landed: StreamUnderTest) -> StreamUnderTest:
     """A stream that has landed one record; a second one waits. Its files are as they were, for each test."""
     shutil.rmtree(_landed.folder)
     shutil.copytree(_landed.folder.with_name("then"), _landed.folder)
-    _landed.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    as_a_new_process(_landed.spark)
     _landed.produce(good(2))
     return _landed
 
@@ -230,7 +235,7 @@ def test_the_rows_of_the_newest_commit_land_again_when_its_file_was_damaged_and_
     newest.write_bytes(newest.read_bytes()[:500])
     (log / f".{newest.name}.crc").unlink()
     # As a process that starts anew: it has not read the log yet.
-    events.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    as_a_new_process(events.spark)
     events.produce(good(1))
     error = events.run().error
     assert isinstance(error, LedgerError)
