@@ -14,7 +14,7 @@ from samples import Samples
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.observer import SilentObserver
 from tidemark.dev.producers import create_topic, produce
-from tidemark.pipeline.ingest import Ingest
+from tidemark.ingest.application import Ingest
 from tidemark.platform.session import local_session
 
 

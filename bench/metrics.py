@@ -40,11 +40,11 @@ from tidemark.contract.marks import Marks
 from tidemark.contract.observer import StreamObserver
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import create_topic, produce
-from tidemark.observe.metrics import Metrics
-from tidemark.observe.recording import MetricsObserver
-from tidemark.pipeline.ingest import Ingest
-from tidemark.pipeline.metrics_table import MetricsTable, pause_after
-from tidemark.pipeline.telemetry import telemetry_of
+from tidemark.ingest.application import Ingest
+from tidemark.ingest.monitoring.metrics_table import MetricsTable, pause_after
+from tidemark.ingest.monitoring.telemetry import telemetry_of
+from tidemark.monitoring.metrics import Metrics
+from tidemark.monitoring.recording import MetricsObserver
 from tidemark.platform.session import local_session
 
 SCRAPER = """

@@ -33,7 +33,7 @@ from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.observer import SilentObserver
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic, produce
-from tidemark.pipeline.ingest import Ingest
+from tidemark.ingest.application import Ingest
 from tidemark.platform.session import local_session
 
 TIMES = 100

@@ -12,7 +12,7 @@ from pathlib import Path
 from landing import Costs
 from rivals import Load, settings_of
 
-from tidemark.pipeline.ingest import Ingest
+from tidemark.ingest.application import Ingest
 from tidemark.platform.session import local_session
 
 

@@ -21,7 +21,7 @@ from tidemark.config.load import parse_settings
 from tidemark.config.settings import Settings
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.observer import SilentObserver
-from tidemark.pipeline.ingest import Ingest
+from tidemark.ingest.application import Ingest
 
 # What a batch came to is measured here; a line for each is not to be.
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.pipeline.census import letters_carried
+from tidemark.ingest.batch.counts import letters_carried
 
 PARTITIONS = (6, 64, 1_000, 10_000)
 COMMITS_A_DAY = 1_440

@@ -27,7 +27,7 @@ from tidemark.config.stream import Destination
 from tidemark.contract import records
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.pipeline.novelty import Bounds, novelty_of, taken_as_novel, with_novelty
+from tidemark.ingest.batch.new_offsets import Bounds, novelty_of, taken_as_novel, with_novelty
 from tidemark.platform.session import local_session
 from tidemark.sink.append import append_nothing
 from tidemark.sink.ledger import LedgerState, read_state

@@ -16,7 +16,7 @@ from rivals import Load, bare_writer, settings_of
 
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.observer import SilentObserver
-from tidemark.pipeline.ingest import Ingest
+from tidemark.ingest.application import Ingest
 from tidemark.platform.session import local_session
 
 

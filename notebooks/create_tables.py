@@ -16,7 +16,7 @@ dbutils.widgets.text("streams", "")
 
 # COMMAND ----------
 
-from tidemark.pipeline.jobs import create_tables_job
+from tidemark.operations.jobs import create_tables_job
 from tidemark.platform.notebook import open_notebook
 
 run = open_notebook(dbutils)

@@ -17,7 +17,7 @@ dbutils.widgets.dropdown("trigger", "availableNow", ["availableNow", "processing
 
 # COMMAND ----------
 
-from tidemark.pipeline.dead_letter_jobs import dead_letters_job
+from tidemark.operations.dead_letter_jobs import dead_letters_job
 from tidemark.platform.notebook import open_notebook
 
 run = open_notebook(dbutils)

@@ -17,7 +17,7 @@ dbutils.widgets.dropdown("trigger", "availableNow", ["availableNow", "processing
 
 # COMMAND ----------
 
-from tidemark.pipeline.jobs import ingest_job
+from tidemark.operations.jobs import ingest_job
 from tidemark.platform.notebook import open_notebook
 
 run = open_notebook(dbutils)

@@ -16,7 +16,7 @@ dbutils.widgets.text("streams", "")
 
 # COMMAND ----------
 
-from tidemark.pipeline.maintenance_job import maintenance_job
+from tidemark.operations.maintenance_job import maintenance_job
 from tidemark.platform.notebook import open_notebook
 
 run = open_notebook(dbutils)

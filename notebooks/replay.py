@@ -20,7 +20,7 @@ dbutils.widgets.dropdown("dry_run", "true", ["true", "false"])
 
 # COMMAND ----------
 
-from tidemark.pipeline.dead_letter_jobs import replay_job
+from tidemark.operations.dead_letter_jobs import replay_job
 from tidemark.platform.notebook import open_notebook
 
 run = open_notebook(dbutils)

@@ -23,8 +23,8 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Fenced, RestartStream, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind
-from tidemark.pipeline.held_ledger import HeldLedger
-from tidemark.pipeline.novelty import Bounds, Novelty, novelty_of
+from tidemark.ingest.batch.held_ledger import HeldLedger
+from tidemark.ingest.batch.new_offsets import Bounds, Novelty, novelty_of
 from tidemark.sink.append import check_still_ours, state_after
 
 TABLE = TableRef(path="modelled")
@@ -51,7 +51,7 @@ def _novel(novelty: Novelty, coordinate: Coordinate) -> bool:
 
 
 def writer(world: World, run: str) -> Steps:
-    """One query from its start to the topic's end. Order of effects: `pipeline.start`, `pipeline.batch`."""
+    """One query from its start to the topic's end. Order of effects: `ingest.start.decision`, `ingest.batch.handler`."""
     state = world.state()
     yield
     if state.newest is None:

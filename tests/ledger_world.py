@@ -12,7 +12,7 @@ from typing import Any
 from tidemark.contract.errors import Fenced, RestartStream, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.pipeline.novelty import Novelty
+from tidemark.ingest.batch.new_offsets import Novelty
 from tidemark.sink.append import Committed, state_after
 from tidemark.sink.ledger import (
     RESTORE,
@@ -140,7 +140,7 @@ class World:
     def open(
         self, run: str, state: LedgerState, marks: Marks, done: Marks, kind: CommitKind = CommitKind.OPEN
     ) -> Generator[None, None, LedgerState]:
-        """As `pipeline.start.open_generation`."""
+        """As `streams.generation.open_generation`."""
         seq = state.seq + 1
         token = f"{run}/{kind}/{seq}"
         own = OwnCommit(kind, "s", TOPIC_ID, token, seq, state.version, marks, done, state.ceiling)

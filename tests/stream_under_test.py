@@ -20,7 +20,7 @@ from tidemark.contract.observer import SilentObserver
 from tidemark.contract.own_commit import OwnCommit
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, produce
-from tidemark.pipeline.ingest import Ingest, StreamOutcome
+from tidemark.ingest.application import Ingest, StreamOutcome
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.groups import GroupOffsets

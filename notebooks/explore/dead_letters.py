@@ -16,7 +16,7 @@ dbutils.widgets.text("stream", "user-events")
 
 # COMMAND ----------
 
-from tidemark.pipeline.dead_letter_jobs import letters_of_stream
+from tidemark.operations.dead_letter_jobs import letters_of_stream
 from tidemark.platform.notebook import open_notebook
 
 run = open_notebook(dbutils)

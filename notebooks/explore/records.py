@@ -19,7 +19,7 @@ dbutils.widgets.text("records", "20")
 
 # COMMAND ----------
 
-from tidemark.pipeline.jobs import envelopes_of
+from tidemark.operations.jobs import envelopes_of
 from tidemark.platform.notebook import open_notebook
 from tidemark.transform import decode_plan, transform
 

@@ -90,7 +90,7 @@ MISTAKES = [
     ("parameter-drift", "notebooks/ingest.py", 'widgets.text("streams"', 'widgets.text("topics"'),
     (
         "jvm-internals",
-        "src/tidemark/pipeline/jobs.py",
+        "src/tidemark/operations/jobs.py",
         "logs = settings.logging",
         "logs = spark.sparkContext",
     ),
@@ -129,8 +129,8 @@ def bundle(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "databricks.yml", tmp_path)
     for folder in ("resources", "notebooks", "conf", "dashboards"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    (tmp_path / "src/tidemark/pipeline").mkdir(parents=True)
-    shutil.copy(ROOT / "src/tidemark/pipeline/jobs.py", tmp_path / "src/tidemark/pipeline")
+    (tmp_path / "src/tidemark/operations").mkdir(parents=True)
+    shutil.copy(ROOT / "src/tidemark/operations/jobs.py", tmp_path / "src/tidemark/operations")
     return tmp_path
 
 

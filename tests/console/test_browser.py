@@ -15,7 +15,7 @@ from tests.console.browser import CONTROL, ENTER, TAB, Browser
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.console.serving import Serving
-from tidemark.pipeline.ingest import Ingest
+from tidemark.ingest.application import Ingest
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.console.serving import Serving
 from tidemark.listener.from_settings import connection_of
-from tidemark.pipeline.status import status_of
 from tidemark.reports.from_settings import reports_of
 from tidemark.reports.publisher import ensure_topics
+from tidemark.streams.status import status_of
 
 AS_PAGE = {"Accept": "text/html"}
 

@@ -12,11 +12,11 @@ from pyspark.sql import Row
 from tests.stream_under_test import NAME, StreamUnderTest, stream  # noqa: F401  # a fixture
 
 from tidemark.contract.dead_letters import LETTER_ID
-from tidemark.pipeline.dead_letters import keep_letters, letter_target
-from tidemark.pipeline.letter_files import collectable
-from tidemark.pipeline.replay import Replayed, replay
-from tidemark.pipeline.replay_choice import Choice
-from tidemark.sink.dead_letter_table import LetterTable
+from tidemark.dead_letters.files import collectable
+from tidemark.dead_letters.replay import Replayed, replay
+from tidemark.dead_letters.selection import Choice
+from tidemark.dead_letters.table import LetterTable
+from tidemark.dead_letters.table_query import keep_letters, letter_target
 from tidemark.source.topics import KafkaAdmin
 
 

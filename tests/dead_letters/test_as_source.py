@@ -9,9 +9,9 @@ from tests.dead_letters.conftest import Letters
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.contract.dead_letters import LetterStatus
-from tidemark.pipeline.dead_letters import letter_target
-from tidemark.pipeline.maintain import Upkept, maintain
-from tidemark.pipeline.replay_choice import Choice, Edit
+from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.table_query import letter_target
+from tidemark.operations.maintain import Upkept, maintain
 
 MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
 

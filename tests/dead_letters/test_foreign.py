@@ -15,9 +15,9 @@ from tidemark.cli.dead_letters import app
 from tidemark.cli.decode import app as decode_app
 from tidemark.contract import records
 from tidemark.contract.marks import Marks
+from tidemark.dead_letters.files import counted
+from tidemark.dead_letters.selection import Edit
 from tidemark.dev.producers import SampleRecord, create_topic, produce
-from tidemark.pipeline.letter_files import counted
-from tidemark.pipeline.replay_choice import Edit
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin
 

@@ -13,8 +13,8 @@ import pytest
 from tests.dead_letters.conftest import Letters
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
-from tidemark.pipeline.fault_points import VARIABLE
-from tidemark.pipeline.replay_choice import Choice
+from tidemark.contract.failpoints import VARIABLE
+from tidemark.dead_letters.selection import Choice
 
 MENDED = "replace(payload, '\"not a number\"', '7')"
 

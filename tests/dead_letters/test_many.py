@@ -14,13 +14,13 @@ from tests.dead_letters.conftest import Letters
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
+from tidemark.dead_letters.files import counted
+from tidemark.dead_letters.republish import republish
+from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.table import schema_of
+from tidemark.dead_letters.table_query import letter_target
 from tidemark.dev.producers import SampleRecord
-from tidemark.pipeline.dead_letters import letter_target
-from tidemark.pipeline.ingest import Ingest
-from tidemark.pipeline.letter_files import counted
-from tidemark.pipeline.replay_choice import Choice, Edit
-from tidemark.pipeline.republish import republish
-from tidemark.sink.dead_letter_table import schema_of
+from tidemark.ingest.application import Ingest
 
 MakeStream = Callable[..., StreamUnderTest]
 MakeLetters = Callable[[StreamUnderTest], Letters]

@@ -12,11 +12,11 @@ from pyspark.errors import PySparkException
 from tests.dead_letters.conftest import Letters
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
+from tidemark.contract import failpoints as fault_points
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import TidemarkError
+from tidemark.dead_letters.selection import Edit
 from tidemark.dev.producers import SampleRecord
-from tidemark.pipeline import fault_points
-from tidemark.pipeline.replay_choice import Edit
 
 MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
 HOPELESS = b"{\x81}"

@@ -12,9 +12,9 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import UsageError
+from tidemark.dead_letters.selection import Choice, Edit
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic
-from tidemark.pipeline.replay_choice import Choice, Edit
 
 MakeStream = Callable[..., StreamUnderTest]
 MakeLetters = Callable[[StreamUnderTest], Letters]

@@ -12,8 +12,8 @@ import httpx
 from pyspark.sql import SparkSession
 
 from tidemark.config.load import load_settings
-from tidemark.pipeline.ingest import Ingest
-from tidemark.pipeline.telemetry import telemetry_of
+from tidemark.ingest.application import Ingest
+from tidemark.ingest.monitoring.telemetry import telemetry_of
 
 
 def seen_from_outside(url: str) -> dict[str, object]:

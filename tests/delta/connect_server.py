@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tidemark.config.load import load_settings
-from tidemark.pipeline.jobs import create_tables_job
+from tidemark.operations.jobs import create_tables_job
 from tidemark.platform.session import local_session
 
 

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from tidemark.contract import records
-from tidemark.pipeline import metrics_table, rejected
+from tidemark.ingest.batch import rejected
+from tidemark.ingest.monitoring import metrics_table
 from tidemark.platform.local_rows import no_rows, rows_of
 
 LETTER = (

@@ -24,8 +24,8 @@ from tidemark.contract.errors import RetriableError
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.kafka_server import free_ports
 from tidemark.dev.producers import admin, create_topic, delete_topic
-from tidemark.pipeline import batch as batch_module
-from tidemark.pipeline.ingest import Ingest, StreamOutcome
+from tidemark.ingest.application import Ingest, StreamOutcome
+from tidemark.ingest.batch import handler as batch_module
 from tidemark.source.topics import KafkaAdmin
 
 pytestmark = pytest.mark.timeout(600)

@@ -20,7 +20,7 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import create_topic
-from tidemark.pipeline import batch as batch_module
+from tidemark.ingest.batch import handler as batch_module
 
 
 @dataclass

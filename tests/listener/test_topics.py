@@ -15,7 +15,7 @@ from tidemark.dev.producers import SampleRecord, create_topic
 from tidemark.listener import Batch
 from tidemark.listener.identity import TopicMadeAgain
 from tidemark.listener.meter import Meter
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:
     from tests.listener.conftest import Scene

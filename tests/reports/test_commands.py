@@ -26,7 +26,7 @@ from tidemark.contract.errors import RetriableError
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import create_topic, produce
 from tidemark.listener.meter import OUTCOMES, watched
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.run import worker_of
 from tidemark.reports.strategy import StrategyRegistry
 

@@ -28,7 +28,7 @@ WORKERS = multiprocessing.get_context("forkserver")
 """Each worker is a process of its own, forked from one that has imported what all of them need."""
 WORKERS.set_forkserver_preload(
     [
-        *("tidemark.reports.assembly", "tidemark.observe.endpoints", "pandas", "pyarrow.parquet"),
+        *("tidemark.reports.assembly", "tidemark.monitoring.endpoints", "pandas", "pyarrow.parquet"),
         *("structlog", "sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql", "psycopg"),
     ]
 )

@@ -25,7 +25,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Fenced, RetriesExhausted
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import create_topic
-from tidemark.pipeline.ingest import Ingest, StreamOutcome
+from tidemark.ingest.application import Ingest, StreamOutcome
 from tidemark.platform.open_session import s3_options
 
 pytestmark = pytest.mark.timeout(600)

@@ -15,11 +15,11 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.contract import records
 from tidemark.contract.errors import LedgerError
+from tidemark.dead_letters.files import export
+from tidemark.dead_letters.table import LetterTable
+from tidemark.dead_letters.table_query import keep_letters, letter_target
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic
-from tidemark.pipeline.dead_letters import keep_letters, letter_target
-from tidemark.pipeline.letter_files import export
-from tidemark.sink.dead_letter_table import LetterTable
 
 HOUR_MS = 3_600_000
 NEVER = str(2**63 - 1)

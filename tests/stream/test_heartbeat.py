@@ -14,11 +14,11 @@ from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import NonRetriableError
 from tidemark.contract.observer import SilentObserver
 from tidemark.contract.own_commit import CommitKind
-from tidemark.pipeline import batch as batch_module
-from tidemark.pipeline.heartbeat import beat_if_due
-from tidemark.pipeline.ingest import Ingest
-from tidemark.pipeline.targets import targets_of
+from tidemark.ingest.application import Ingest
+from tidemark.ingest.batch import handler as batch_module
+from tidemark.ingest.heartbeat import beat_if_due
 from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.targets import targets_of
 
 Make = Callable[..., StreamUnderTest]
 

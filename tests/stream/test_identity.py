@@ -9,15 +9,15 @@ import pytest
 from delta.tables import DeltaTable
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
+from tidemark.contract import failpoints as fault_points
 from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, NonRetriableError
 from tidemark.dev.producers import create_topic, delete_topic
-from tidemark.pipeline import batch as batch_module
-from tidemark.pipeline import fault_points
-from tidemark.pipeline.adopt import MarksFrom, adopt, adoptable_marks
-from tidemark.pipeline.targets import targets_of
+from tidemark.ingest.batch import handler as batch_module
+from tidemark.operations.adopt import MarksFrom, adopt, adoptable_marks
 from tidemark.sink.append import append_nothing
 from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.targets import targets_of
 
 Make = Callable[..., StreamUnderTest]
 

@@ -21,15 +21,15 @@ from tidemark.cli.app import main
 from tidemark.contract import records
 from tidemark.contract.errors import DataLoss, LedgerError
 from tidemark.contract.marks import Marks
+from tidemark.dead_letters.table import LetterTable
+from tidemark.dead_letters.table_query import keep_letters, letter_target
 from tidemark.dev.producers import SampleRecord
-from tidemark.pipeline import ingest as ingest_module
-from tidemark.pipeline import start as start_module
-from tidemark.pipeline.dead_letters import keep_letters, letter_target
-from tidemark.pipeline.status import status_of
+from tidemark.ingest import application as ingest_module
+from tidemark.ingest.start import decision as start_module
 from tidemark.sink import table as tables
 from tidemark.sink.append import append_nothing
-from tidemark.sink.dead_letter_table import LetterTable
 from tidemark.source.topics import settled_ends
+from tidemark.streams.status import status_of
 from tidemark.transform import DecodePlan, transform
 
 Make = Callable[..., StreamUnderTest]

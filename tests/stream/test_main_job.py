@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.config.stream import Stream
+from tidemark.contract import failpoints as fault_points
 from tidemark.contract import records
-from tidemark.pipeline import fault_points
 from tidemark.transform import decode_plan, transform
 
 Make = Callable[..., StreamUnderTest]

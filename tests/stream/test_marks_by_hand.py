@@ -18,12 +18,12 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import UsageError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind
+from tidemark.dead_letters.table_query import letter_target
 from tidemark.dev.producers import SampleRecord
-from tidemark.pipeline.backfill import Backfilled, backfill
-from tidemark.pipeline.compare import compare
-from tidemark.pipeline.dead_letters import letter_target
-from tidemark.pipeline.maintain import Upkept, maintain
-from tidemark.pipeline.rewind import Rewound, To, plan_rewind, rewind
+from tidemark.operations.backfill import Backfilled, backfill
+from tidemark.operations.compare import compare
+from tidemark.operations.maintain import Upkept, maintain
+from tidemark.operations.rewind import Rewound, To, plan_rewind, rewind
 from tidemark.source.topics import KafkaAdmin
 
 Make = Callable[..., StreamUnderTest]

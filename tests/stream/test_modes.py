@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from tidemark.cli.fingerprints import app
 from tidemark.config.load import parse_settings
 from tidemark.config.stream import Mode
+from tidemark.contract import failpoints as fault_points
 from tidemark.contract.dead_letters import REPLAYED_FROM
 from tidemark.contract.errors import ConfigError
 from tidemark.contract.own_commit import OwnCommit
 from tidemark.dev.producers import SampleRecord
-from tidemark.pipeline import fault_points
-from tidemark.pipeline.targets import targets_of
+from tidemark.streams.targets import targets_of
 
 Make = Callable[..., StreamUnderTest]
 FINGERPRINT = {"mode": "fingerprint"}

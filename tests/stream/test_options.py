@@ -12,10 +12,10 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 from tidemark.contract import records
 from tidemark.contract.errors import NonRetriableError, SchemaConflict
 from tidemark.dev.producers import SampleRecord
-from tidemark.pipeline.adopt import MarksFrom, adopt, adoptable_marks
-from tidemark.pipeline.status import status_of
-from tidemark.pipeline.targets import targets_of
+from tidemark.operations.adopt import MarksFrom, adopt, adoptable_marks
 from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.status import status_of
+from tidemark.streams.targets import targets_of
 
 Make = Callable[..., StreamUnderTest]
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from tests.stream_under_test import BAD, NAME, Reports, StreamUnderTest, good
 
+from tidemark.contract import failpoints as fault_points
 from tidemark.contract.errors import RetriableError
 from tidemark.contract.observer import SilentObserver
-from tidemark.pipeline import fault_points
-from tidemark.pipeline.ingest import Ingest, StreamOutcome
+from tidemark.dead_letters.table import LetterTable
+from tidemark.ingest.application import Ingest, StreamOutcome
 from tidemark.resilience.breaker_state import State, remembered_in
-from tidemark.sink.dead_letter_table import LetterTable
 
 Make = Callable[..., StreamUnderTest]
 

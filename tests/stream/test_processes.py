@@ -19,9 +19,9 @@ from tests.stream_under_test import BAD, DDL, StreamUnderTest, good
 from tidemark.cli.app import main
 from tidemark.config.stream import Mode
 from tidemark.contract import records
-from tidemark.pipeline.dead_letters import keep_letters, letter_target
-from tidemark.pipeline.fault_points import POINTS
-from tidemark.sink.dead_letter_table import LetterTable
+from tidemark.contract.failpoints import POINTS
+from tidemark.dead_letters.table import LetterTable
+from tidemark.dead_letters.table_query import keep_letters, letter_target
 
 Make = Callable[..., StreamUnderTest]
 # Whole JVMs start here, on a machine that may be busy.

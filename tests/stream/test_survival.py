@@ -12,15 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
+from tidemark.contract import failpoints as fault_points
 from tidemark.contract import records
 from tidemark.contract.errors import DataLoss, Fenced, LedgerError, NonRetriableError
 from tidemark.contract.own_commit import CommitKind
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, admin, create_topic, delete_topic
-from tidemark.pipeline import batch as batch_module
-from tidemark.pipeline import fault_points
-from tidemark.pipeline import ingest as ingest_module
-from tidemark.pipeline.ingest import Ingest
+from tidemark.ingest import application as ingest_module
+from tidemark.ingest.application import Ingest
+from tidemark.ingest.batch import handler as batch_module
 from tidemark.transform import DecodePlan, transform
 
 Make = Callable[..., StreamUnderTest]

@@ -16,15 +16,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.stream_under_test import BAD, NAME, Reports, StreamUnderTest, good
 
 from tidemark.config.settings import Settings
+from tidemark.contract import failpoints as fault_points
 from tidemark.contract.observer import SilentObserver, StreamObserver
 from tidemark.dev.producers import SampleRecord
-from tidemark.observe.catalogue import CATALOGUE
-from tidemark.observe.logging import configure_logging
-from tidemark.observe.metrics import Metrics
-from tidemark.observe.recording import MetricsObserver
-from tidemark.pipeline import fault_points
-from tidemark.pipeline.ingest import Ingest, StreamOutcome
-from tidemark.pipeline.telemetry import telemetry_of
+from tidemark.ingest.application import Ingest, StreamOutcome
+from tidemark.ingest.monitoring.telemetry import telemetry_of
+from tidemark.monitoring.catalogue import CATALOGUE
+from tidemark.monitoring.logging import configure_logging
+from tidemark.monitoring.metrics import Metrics
+from tidemark.monitoring.recording import MetricsObserver
 from tidemark.source.topics import KafkaAdmin
 
 

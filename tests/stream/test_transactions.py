@@ -7,8 +7,8 @@ from collections.abc import Callable
 from confluent_kafka import Producer
 from tests.stream_under_test import NAME, StreamUnderTest, good
 
-from tidemark.pipeline.status import status_of
 from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.status import status_of
 
 
 def test_records_are_counted_and_no_loss_is_seen_when_transactions_leave_holes(

@@ -9,10 +9,10 @@ import pytest
 
 from tidemark.config.stream import Idempotency, Processing
 from tidemark.contract.marks import Marks
-from tidemark.pipeline import accepted as accepted_module
-from tidemark.pipeline.accepted import AcceptedRows
-from tidemark.pipeline.census import Census
-from tidemark.pipeline.novelty import Bounds, Novelty
+from tidemark.ingest.batch import append as accepted_module
+from tidemark.ingest.batch.append import AcceptedRows
+from tidemark.ingest.batch.counts import Census
+from tidemark.ingest.batch.new_offsets import Bounds, Novelty
 from tidemark.resilience.retry import Retrier
 from tidemark.sink.append import Committed
 

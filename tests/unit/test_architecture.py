@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ SOURCE = Path(__file__).parents[2] / "src" / "tidemark"
 ORDER = [
     {"contract"},
     {"config"},
-    {"platform", "observe"},
+    {"platform", "monitoring"},
     {"source", "transform", "sink", "resilience"},
-    {"pipeline", "listener"},
-    {"reports"},
+    {"streams"},
+    {"dead_letters"},
+    {"ingest", "listener"},
+    {"operations", "reports"},
     {"console", "bundle"},
     {"dev"},
     {"cli"},
@@ -40,6 +43,17 @@ def imported(text: str) -> Iterator[str]:
             yield node.module
             if node.module == "tidemark":
                 yield from (f"tidemark.{alias.name}" for alias in node.names)
+
+
+def imported_modules(text: str, known: set[str]) -> set[str]:
+    """Modules of ours among what a text imports, those named in `from package import module` too."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found & known
 
 
 def faults_of(module: Path, text: str) -> list[str]:
@@ -78,6 +92,12 @@ def test_a_module_imports_only_from_rooms_to_its_left(module: Path) -> None:
 def test_an_import_of_a_sibling_or_of_a_room_to_the_right_is_noticed() -> None:
     text = "from tidemark.source import x\nfrom tidemark import cli\nfrom tidemark.contract import y\n"
     assert sorted(faults_of(SOURCE / "transform" / "imagined.py", text)) == ["cli", "source"]
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    names = {"tidemark." + ".".join(m.relative_to(SOURCE).with_suffix("").parts): m for m in MODULES}
+    graph = {name: imported_modules(m.read_text(), set(names)) - {name} for name, m in names.items()}
+    TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(SOURCE)))

@@ -18,17 +18,17 @@ from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import SilentObserver, StreamObserver
-from tidemark.pipeline.batch import IngestBatch
-from tidemark.pipeline.batch_plan import BatchPlan
-from tidemark.pipeline.held_ledger import HeldLedger
-from tidemark.pipeline.observers import Observers
-from tidemark.pipeline.patience import Patience
-from tidemark.pipeline.posted import Posted, told_over
+from tidemark.dead_letters.topic import DeadLetterTopic
+from tidemark.ingest.availability import Patience
+from tidemark.ingest.batch.event_relay import Posted, told_over
+from tidemark.ingest.batch.handler import IngestBatch
+from tidemark.ingest.batch.held_ledger import HeldLedger
+from tidemark.ingest.batch.plan import BatchPlan
+from tidemark.ingest.observers import Observers
 from tidemark.platform.files import LocalFiles
 from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.classification import Classifier
 from tidemark.resilience.retry import retrier_for
-from tidemark.sink.dead_letter import DeadLetterTopic
 from tidemark.sink.ledger import LedgerState
 from tidemark.source.checkpoint import Checkpoint
 from tidemark.source.groups import GroupOffsets

@@ -13,8 +13,8 @@ import pytest
 
 from tidemark.config.stream import Idempotency, Mode
 from tidemark.contract.errors import RestartStream
-from tidemark.pipeline.fingerprints import check_clock, delay_ms, memory_problem
-from tidemark.pipeline.upkeep import Upkeep
+from tidemark.ingest.background import Upkeep
+from tidemark.ingest.idempotency.fingerprints import check_clock, delay_ms, memory_problem
 from tidemark.platform.files import LocalFiles
 from tidemark.source.checkpoint import Checkpoint
 

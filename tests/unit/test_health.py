@@ -14,11 +14,11 @@ import pytest
 from starlette.applications import Starlette
 
 from tidemark.contract.errors import RetriableError, UsageError
-from tidemark.observe import server as serving
-from tidemark.observe.access import Gate, Token
-from tidemark.observe.actuator import WITHOUT_TOKEN, actuator_routes
-from tidemark.observe.health import Finding, Health, HealthBoard, overall
-from tidemark.observe.indicators import (
+from tidemark.monitoring import server as serving
+from tidemark.monitoring.access import Gate, Token
+from tidemark.monitoring.actuator import WITHOUT_TOKEN, actuator_routes
+from tidemark.monitoring.health import Finding, Health, HealthBoard, overall
+from tidemark.monitoring.indicators import (
     DeadLetterRate,
     StreamFacts,
     breakers,
@@ -27,8 +27,8 @@ from tidemark.observe.indicators import (
     processed,
     reachable,
 )
-from tidemark.observe.metrics import Metrics
-from tidemark.observe.server import HttpServer
+from tidemark.monitoring.metrics import Metrics
+from tidemark.monitoring.server import HttpServer
 
 
 def up(**details: Any) -> Finding:

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from tidemark.contract import records
 from tidemark.contract.errors import UsageError
-from tidemark.pipeline.letter_files import chunks_of
+from tidemark.dead_letters.files import chunks_of
 
 SCHEMA = (
     T.StructType()

@@ -10,7 +10,7 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from tidemark.observe.logging import bind, configure_logging
+from tidemark.monitoring.logging import bind, configure_logging
 
 
 def lines_of(out: io.StringIO) -> list[str]:
@@ -28,14 +28,14 @@ def test_a_console_line_reads_as_in_the_source_document_when_a_record_is_traced(
         thread.join()
     pattern = (
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \[kafka-consumer-1\] INFO \[c123-456\] "
-        r"tidemark\.pipeline\.batch - Processing message topic=user\.events\.v1"
+        r"tidemark\.ingest\.batch\.handler - Processing message topic=user\.events\.v1"
     )
     assert re.fullmatch(pattern, lines_of(out)[0])
 
 
 def _log_in_thread(correlation_id: str, topic: str) -> None:
     with bind(correlation_id=correlation_id):
-        structlog.get_logger("tidemark.pipeline.batch").info("Processing message", topic=topic)
+        structlog.get_logger("tidemark.ingest.batch.handler").info("Processing message", topic=topic)
 
 
 def test_a_line_has_a_dash_for_the_correlation_id_when_none_is_bound() -> None:
@@ -48,7 +48,7 @@ def test_a_line_has_a_dash_for_the_correlation_id_when_none_is_bound() -> None:
 def test_a_json_line_carries_what_is_bound_and_drops_it_afterwards() -> None:
     out = io.StringIO()
     configure_logging("json", "INFO", stream=out)
-    log = structlog.get_logger("tidemark.pipeline")
+    log = structlog.get_logger("tidemark.ingest")
     with bind(stream="orders", batch=7, correlation_id="c-1"):
         log.info("batch landed", accepted=3)
     log.info("idle")
@@ -59,7 +59,7 @@ def test_a_json_line_carries_what_is_bound_and_drops_it_afterwards() -> None:
         "c-1",
         3,
     )
-    assert (first["level"], first["logger"], first["event"]) == ("INFO", "tidemark.pipeline", "batch landed")
+    assert (first["level"], first["logger"], first["event"]) == ("INFO", "tidemark.ingest", "batch landed")
     assert first["thread"] == threading.current_thread().name
     assert "stream" not in second
     assert second["timestamp"].endswith("Z")
@@ -172,7 +172,7 @@ def test_lines_come_once_when_logging_is_set_up_again() -> None:
 
 def test_lines_go_to_standard_error_when_no_stream_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("console", "INFO")
-    structlog.get_logger("tidemark.observer").info("hello")
+    structlog.get_logger("tidemark.monitoringr").info("hello")
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "tidemark.observer - hello" in captured.err
+    assert "tidemark.monitoringr - hello" in captured.err

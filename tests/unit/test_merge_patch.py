@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidemark.contract.errors import UsageError
-from tidemark.pipeline.replay_choice import merge_patch, read_letters
+from tidemark.dead_letters.selection import merge_patch, read_letters
 
 
 @pytest.mark.parametrize(

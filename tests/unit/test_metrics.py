@@ -13,12 +13,12 @@ from tidemark.config.sections import BreakerSettings
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
+from tidemark.ingest.monitoring.metrics_table import pause_after
 from tidemark.listener.meter import BreakerMetrics, Meter
-from tidemark.observe.catalogue import CATALOGUE, PREFIX, Kind
-from tidemark.observe.metrics import Metrics
-from tidemark.observe.recording import MetricsObserver
-from tidemark.observe.reference import PAGE, with_table
-from tidemark.pipeline.metrics_table import pause_after
+from tidemark.monitoring.catalogue import CATALOGUE, PREFIX, Kind
+from tidemark.monitoring.metrics import Metrics
+from tidemark.monitoring.recording import MetricsObserver
+from tidemark.monitoring.reference import PAGE, with_table
 from tidemark.resilience.breaker import Breaker
 
 BOUNDED = {

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemark.contract.marks import Marks
-from tidemark.pipeline.novelty import Bounds, Novelty, novelty_of
+from tidemark.ingest.batch.new_offsets import Bounds, Novelty, novelty_of
 from tidemark.sink.ledger import LedgerState
 
 MARKS = st.dictionaries(st.integers(0, 3), st.integers(0, 12)).map(Marks)

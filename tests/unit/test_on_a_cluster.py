@@ -6,7 +6,7 @@ import pytest
 
 from tidemark.contract.failures import Action
 from tidemark.contract.marks import Marks
-from tidemark.pipeline.novelty import Bounds
+from tidemark.ingest.batch.new_offsets import Bounds
 from tidemark.platform.spark_conf import AVRO_LIMITS, is_cluster, local_conf, spark_master
 from tidemark.resilience.classification import classifier_for
 

@@ -13,8 +13,8 @@ from tidemark.contract.errors import (
     RetriesExhausted,
 )
 from tidemark.contract.failures import Action, Scope, Verdict
-from tidemark.pipeline.outage import on_one_store
-from tidemark.pipeline.restarts import MOST_IN_A_ROW, Streak
+from tidemark.ingest.batch.outage import on_one_store
+from tidemark.ingest.restarts import MOST_IN_A_ROW, Streak
 from tidemark.resilience.classification import Classifier
 
 AWAY = RetriesExhausted("away", verdict=Verdict("UNAVAILABLE", Action.RETRY, Scope.DEPENDENCY))

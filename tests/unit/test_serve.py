@@ -13,7 +13,7 @@ from tidemark.console.charts import lag_chart, throughput_chart
 from tidemark.console.desk import Place, _literal
 from tidemark.console.shown import TEMPLATES, age, count, moment, text_of
 from tidemark.contract.errors import UsageError
-from tidemark.pipeline.watch import Point
+from tidemark.ingest.monitoring.watch import Point
 
 
 def test_the_options_go_over_the_configuration() -> None:

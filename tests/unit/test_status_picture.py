@@ -16,7 +16,7 @@ from tidemark.cli.ingest_progress import IngestProgress
 from tidemark.cli.status_picture import picture, watched
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.marks import Marks
-from tidemark.pipeline.status import PartitionStatus, StreamStatus
+from tidemark.streams.status import PartitionStatus, StreamStatus
 
 
 def status(mark: int, end: int = 100) -> StreamStatus:

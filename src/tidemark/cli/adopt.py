@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
-from tidemark.pipeline.adopt import MarksFrom, adoptable_marks
-from tidemark.pipeline.adopt import adopt as take_over
+from tidemark.operations.adopt import MarksFrom, adoptable_marks
+from tidemark.operations.adopt import adopt as take_over
 
 app = typer.Typer(help="Take over a table: set its marks from its rows, or keep those it has.")
 
@@ -28,9 +28,9 @@ def adopt(
     as_json: AsJson = False,
 ) -> None:
     """Stop every writer of the table first. Shows the marks and asks before it sets them."""
-    from tidemark.pipeline.targets import targets_of
     from tidemark.platform.open_session import session_for
     from tidemark.source.topics import KafkaAdmin
+    from tidemark.streams.targets import targets_of
 
     settings = open_settings(config, target)
     settings.stream(stream)

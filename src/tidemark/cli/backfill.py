@@ -36,11 +36,11 @@ def backfill(
     as_json: AsJson = False,
 ) -> None:
     """Rows that come out differently are corrected, missing ones are added; none is deleted."""
-    from tidemark.pipeline.backfill import backfill as correct
-    from tidemark.pipeline.completed import completed_state
-    from tidemark.pipeline.dead_letters import letter_target
+    from tidemark.dead_letters.table_query import letter_target
+    from tidemark.operations.backfill import backfill as correct
     from tidemark.platform.open_session import session_for
     from tidemark.source.topics import KafkaAdmin
+    from tidemark.streams.completed import completed_state
 
     ranges = _ranges(range_)
     settings = open_settings(config, target)

@@ -34,7 +34,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Exit code 1 where they differ."""
-    from tidemark.pipeline.compare import compare as compare_tables
+    from tidemark.operations.compare import compare as compare_tables
     from tidemark.platform.open_session import session_for
 
     settings = open_settings(config, target)

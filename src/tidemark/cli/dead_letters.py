@@ -56,7 +56,7 @@ def stream(
     target: Target = None,
 ) -> None:
     """Keep the DLQ table up with the DLQ topic, until Ctrl-C."""
-    from tidemark.pipeline.dead_letters import start_letters
+    from tidemark.dead_letters.table_query import start_letters
 
     settings, spark, chosen, table = open_letters(config, target, stream)
     query = start_letters(spark, settings, chosen, available_now=available_now)
@@ -87,7 +87,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Letters without their payloads, the oldest first."""
-    from tidemark.pipeline.letter_files import collectable, counted
+    from tidemark.dead_letters.files import collectable, counted
 
     _, spark, _, table = open_letters(config, target, stream)
     if summary:
@@ -128,7 +128,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """One letter: its bytes as text or hex, the failure in words, and how to replay it."""
-    from tidemark.pipeline.letter_files import as_line, collectable
+    from tidemark.dead_letters.files import as_line, collectable
 
     _, spark, _, table = open_letters(config, target, stream)
     choice = choice_of(None, list(LetterStatus), None, None, [letter], None, 1)
@@ -176,8 +176,8 @@ def replay(
 
     Exit code 1 when a letter failed again.
     """
-    from tidemark.pipeline.replay import replay as replay_letters
-    from tidemark.pipeline.republish import republish as publish_again
+    from tidemark.dead_letters.replay import replay as replay_letters
+    from tidemark.dead_letters.republish import republish as publish_again
     from tidemark.source.topics import KafkaAdmin
 
     choice = choice_of(code, status, since, until, letter, letters, limit)
@@ -254,7 +254,7 @@ def export(
     target: Target = None,
 ) -> None:
     """Letters as JSON lines: a fixture that `tidemark decode` reads."""
-    from tidemark.pipeline.letter_files import export as write
+    from tidemark.dead_letters.files import export as write
 
     _, spark, _, table = open_letters(config, target, stream)
     chosen = choice_of(code, status, since, until, letter, None, limit).of(letters_in(spark, table, stream))
@@ -275,7 +275,7 @@ def import_(
     target: Target = None,
 ) -> None:
     """Letters of a file into the DLQ table; those that are there stay as they are."""
-    from tidemark.pipeline.letter_files import import_letters
+    from tidemark.dead_letters.files import import_letters
 
     _, spark, _, table = open_letters(config, target, stream)
     count = import_letters(spark, table, file)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidemark.config.settings import Settings
-    from tidemark.pipeline.start import Target as Remembering
+    from tidemark.streams.target import Target as Remembering
 
 app = typer.Typer(help="Look at and reset the memory of the fingerprint mode.", no_args_is_help=True)
 
@@ -25,7 +25,7 @@ app = typer.Typer(help="Look at and reset the memory of the fingerprint mode.", 
 @app.command()
 def show(*, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False) -> None:
     """How many contents each stream remembers, and since when (UTC). Safe beside a running ingest."""
-    from tidemark.pipeline.forgetting import memory_of
+    from tidemark.operations.fingerprint_memory import memory_of
     from tidemark.platform.open_session import session_for
 
     settings = open_settings(config, target)
@@ -60,7 +60,7 @@ def reset(
 
     Records do not land twice, but a content that landed before the reset lands once more when it comes again.
     """
-    from tidemark.pipeline.forgetting import forget, memory_of
+    from tidemark.operations.fingerprint_memory import forget, memory_of
     from tidemark.platform.open_session import session_for
     from tidemark.source.topics import KafkaAdmin
 
@@ -81,7 +81,7 @@ def reset(
 
 def _remembering(spark: SparkSession, settings: Settings, names: list[str]) -> Iterator[Remembering]:
     from tidemark.contract.errors import UsageError
-    from tidemark.pipeline.targets import targets_of
+    from tidemark.streams.targets import targets_of
 
     found = [
         t for name in names for t in targets_of(spark, settings, name, run=uuid.uuid4().hex) if t.remembers

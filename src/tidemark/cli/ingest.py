@@ -35,7 +35,7 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Runs until stopped (Ctrl-C or SIGTERM). Exit code 1 when a stream stopped by a failure."""
-    from tidemark.pipeline.ingest import Ingest
+    from tidemark.ingest.application import Ingest
     from tidemark.platform.open_session import session_for
 
     settings = open_settings(config, target)

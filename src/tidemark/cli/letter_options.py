@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidemark.config.settings import Settings
-    from tidemark.pipeline.replay_choice import Choice, Edit
-    from tidemark.pipeline.start import Target as StreamTarget
-    from tidemark.sink.dead_letter_table import LetterTable
+    from tidemark.dead_letters.selection import Choice, Edit
+    from tidemark.dead_letters.table import LetterTable
+    from tidemark.streams.target import Target as StreamTarget
 
 Stream = Annotated[str, typer.Option("--stream", "-s", help="The stream whose dead letters are meant.")]
 Codes = Annotated[list[str] | None, typer.Option("--code", help="Only this failure code. Repeatable.")]
@@ -45,9 +45,9 @@ Who = Annotated[
 def open_letters(
     config: Path, target: str | None, stream: str
 ) -> tuple[Settings, SparkSession, StreamTarget, LetterTable]:
-    from tidemark.pipeline.dead_letters import letter_target
+    from tidemark.dead_letters.table import LetterTable
+    from tidemark.dead_letters.table_query import letter_target
     from tidemark.platform.open_session import session_for
-    from tidemark.sink.dead_letter_table import LetterTable
 
     settings = open_settings(config, target)
     settings.stream(stream)
@@ -74,7 +74,7 @@ def choice_of(
     file: Path | None,
     limit: int | None,
 ) -> Choice:
-    from tidemark.pipeline.replay_choice import Choice, read_letters
+    from tidemark.dead_letters.selection import Choice, read_letters
 
     named = tuple(letters or ()) + (read_letters(file) if file is not None else ())
     if file is not None and not named:
@@ -84,7 +84,7 @@ def choice_of(
 
 
 def edit_of(expression: str | None, patch: Path | None) -> Edit | None:
-    from tidemark.pipeline.replay_choice import Edit
+    from tidemark.dead_letters.selection import Edit
 
     if expression is not None and patch is not None:
         raise UsageError("--edit and --patch both mend the value: give one of them")
@@ -108,7 +108,7 @@ def mark(
     """Append this status for the named letters. Raises UsageError if there is none of them."""
     from pyspark.sql import functions as F
 
-    from tidemark.sink.dead_letter_table import event
+    from tidemark.dead_letters.table import event
 
     _, spark, _, table = open_letters(config, target, stream)
     chosen = choice_of(None, list(LetterStatus), None, None, letters, None, None).of(

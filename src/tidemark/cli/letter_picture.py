@@ -13,7 +13,7 @@ from rich.text import Text
 from tidemark.contract.harmless import harmless
 
 if TYPE_CHECKING:
-    from tidemark.pipeline.replay import Replayed
+    from tidemark.dead_letters.replay import Replayed
 
 _SHOWN_BYTES = 4096
 _HEX_WIDTH = 16

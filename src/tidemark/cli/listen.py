@@ -11,7 +11,7 @@ from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_se
 from tidemark.cli.progress import Progress
 from tidemark.listener.meter import watched
 from tidemark.listener.run import listener_for
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring.metrics import Metrics
 
 app = typer.Typer(help="Listen to topics and hand their records over, at least once.")
 

@@ -32,10 +32,10 @@ def maintain(
     as_json: AsJson = False,
 ) -> None:
     """Rows and marks stay as they are."""
-    from tidemark.pipeline.maintain import Upkept
-    from tidemark.pipeline.maintain import maintain as keep_up
-    from tidemark.pipeline.targets import targets_of
+    from tidemark.operations.maintain import Upkept
+    from tidemark.operations.maintain import maintain as keep_up
     from tidemark.platform.open_session import session_for
+    from tidemark.streams.targets import targets_of
 
     settings = open_settings(config, target)
     names = list(stream or settings.streams)

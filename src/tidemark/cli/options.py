@@ -10,7 +10,7 @@ import typer
 
 from tidemark.config.load import load_settings
 from tidemark.config.settings import Settings
-from tidemark.observe.logging import configure_logging
+from tidemark.monitoring.logging import configure_logging
 
 DEFAULT_CONFIG = Path("conf/tidemark.yml")
 

@@ -21,7 +21,7 @@ from tidemark.contract.errors import UsageError
 from tidemark.contract.harmless import harmless
 from tidemark.listener.from_settings import connection_of
 from tidemark.listener.meter import watched
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.archive import Archive
 from tidemark.reports.assembly import open_service
 from tidemark.reports.from_settings import reports_of, s3_credentials

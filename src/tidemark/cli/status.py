@@ -11,7 +11,7 @@ from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_se
 from tidemark.cli.status_picture import picture, watched
 
 if TYPE_CHECKING:
-    from tidemark.pipeline.status import StreamStatus
+    from tidemark.streams.status import StreamStatus
 
 app = typer.Typer(help="Where each stream stands: marks, lag, last commit.")
 
@@ -30,8 +30,8 @@ def status(
 
     With --watch a terminal shows one picture that is kept up to date; --json prints one line a look.
     """
-    from tidemark.pipeline.status import status_of
     from tidemark.platform.open_session import session_for
+    from tidemark.streams.status import status_of
 
     settings = open_settings(config, target)
     for name in stream or []:

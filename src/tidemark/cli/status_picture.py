@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from tidemark.pipeline.status import StreamStatus
+    from tidemark.streams.status import StreamStatus
 
 
 def picture(streams: Sequence[StreamStatus], rates: dict[str, float] | None = None) -> Group:

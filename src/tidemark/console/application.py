@@ -22,8 +22,8 @@ from tidemark.console.session import SIGN_IN, session_routes
 from tidemark.console.shown import page
 from tidemark.console.stream_pages import StreamSources, stream_routes
 from tidemark.contract.errors import RetriableError, TidemarkError, UsageError
-from tidemark.observe.access import Gate, Token
-from tidemark.observe.actuator import WITHOUT_TOKEN, actuator_routes
+from tidemark.monitoring.access import Gate, Token
+from tidemark.monitoring.actuator import WITHOUT_TOKEN, actuator_routes
 
 log = structlog.get_logger(__name__)
 

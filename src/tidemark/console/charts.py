@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tidemark.pipeline.watch import Point
+from tidemark.ingest.monitoring.watch import Point
 
 WIDTH, HEIGHT = 320.0, 80.0
 

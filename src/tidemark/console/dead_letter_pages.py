@@ -19,7 +19,7 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import TidemarkError, UsageError
 from tidemark.contract.failure_codes import FailureCode
-from tidemark.pipeline.replay import Replayed
+from tidemark.dead_letters.replay import Replayed
 
 _STATUS_OF = {"park": LetterStatus.PARKED, "discard": LetterStatus.DISCARDED, "reopen": LetterStatus.NEW}
 

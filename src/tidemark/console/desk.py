@@ -17,14 +17,14 @@ from tidemark.config.settings import Settings
 from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_ID, LetterStatus
 from tidemark.contract.errors import UsageError
-from tidemark.observe.metrics import Metrics
-from tidemark.pipeline.dead_letters import keep_letters, letter_target
-from tidemark.pipeline.letter_files import collectable, counted
-from tidemark.pipeline.replay import Replayed, replay
-from tidemark.pipeline.replay_choice import Choice, Edit
-from tidemark.pipeline.start import Target
-from tidemark.sink.dead_letter_table import LetterTable, event
+from tidemark.dead_letters.files import collectable, counted
+from tidemark.dead_letters.replay import Replayed, replay
+from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.table import LetterTable, event
+from tidemark.dead_letters.table_query import keep_letters, letter_target
+from tidemark.monitoring.metrics import Metrics
 from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.target import Target
 
 MOST_LISTED = 100
 _LISTED = (

@@ -8,7 +8,7 @@ import structlog
 from starlette.requests import Request
 
 from tidemark.contract.errors import UsageError
-from tidemark.observe.access import Token
+from tidemark.monitoring.access import Token
 
 NAME_COOKIE = "tidemark-name"
 MOST_BODY_BYTES = 4 * 1024 * 1024

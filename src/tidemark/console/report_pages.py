@@ -14,8 +14,8 @@ from starlette.routing import Route, Router
 from tidemark.console.people import fields_of, noted
 from tidemark.console.shown import page
 from tidemark.contract.errors import TidemarkError
-from tidemark.observe.access import Receive, Scope, Send
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring.access import Receive, Scope, Send
+from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.http import report_routes
 from tidemark.reports.request import Status
 from tidemark.reports.service import ReportService

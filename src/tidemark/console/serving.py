@@ -17,19 +17,19 @@ from tidemark.console.dead_letter_pages import dead_letter_routes
 from tidemark.console.desk import LetterDesk, OpenLetters
 from tidemark.console.report_pages import LateReports
 from tidemark.console.stream_pages import StreamSources
+from tidemark.ingest.monitoring.health_checks import board_of
+from tidemark.ingest.monitoring.watch import Watch
 from tidemark.listener.from_settings import connection_of
-from tidemark.observe.access import Token
-from tidemark.observe.indicators import DeadLetterRate
-from tidemark.observe.metrics import Metrics
-from tidemark.observe.server import HttpServer
-from tidemark.pipeline.commits import recent_commits
-from tidemark.pipeline.probes import board_of
-from tidemark.pipeline.status import StreamStatus, status_of
-from tidemark.pipeline.watch import Watch
+from tidemark.monitoring.access import Token
+from tidemark.monitoring.indicators import DeadLetterRate
+from tidemark.monitoring.metrics import Metrics
+from tidemark.monitoring.server import HttpServer
+from tidemark.operations.commits import recent_commits
 from tidemark.reports.assembly import open_service
 from tidemark.reports.from_settings import reports_of
 from tidemark.reports.run import all_strategies
 from tidemark.resilience.breakers import Breakers
+from tidemark.streams.status import StreamStatus, status_of
 
 
 @dataclass(frozen=True)

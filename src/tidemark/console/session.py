@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from tidemark.console.people import NAME_COOKIE, cookie_of, fields_of
 from tidemark.console.shown import page
-from tidemark.observe.access import COOKIE, Token
+from tidemark.monitoring.access import COOKIE, Token
 
 SIGN_IN = "/sign-in"
 _DAY = 86_400

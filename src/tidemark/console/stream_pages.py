@@ -13,12 +13,12 @@ from starlette.routing import Route
 
 from tidemark.console.charts import lag_chart, throughput_chart
 from tidemark.console.shown import page
-from tidemark.observe.health import HealthBoard, overall
-from tidemark.observe.metrics import Metrics
-from tidemark.pipeline.commits import CommitView
-from tidemark.pipeline.status import StreamStatus
-from tidemark.pipeline.watch import Watch
+from tidemark.ingest.monitoring.watch import Watch
+from tidemark.monitoring.health import HealthBoard, overall
+from tidemark.monitoring.metrics import Metrics
+from tidemark.operations.commits import CommitView
 from tidemark.resilience.breaker_state import Remembered
+from tidemark.streams.status import StreamStatus
 
 
 @dataclass(frozen=True)

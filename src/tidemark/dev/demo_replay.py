@@ -13,12 +13,12 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_ID
 from tidemark.contract.errors import DataLoss
 from tidemark.contract.failure_codes import FailureCode
+from tidemark.dead_letters.replay import replay
+from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.table import LetterTable
+from tidemark.dead_letters.table_query import keep_letters, letter_target
 from tidemark.dev.demo_configuration import DemoFiles
 from tidemark.dev.demo_report import Narrator
-from tidemark.pipeline.dead_letters import keep_letters, letter_target
-from tidemark.pipeline.replay import replay
-from tidemark.pipeline.replay_choice import Choice, Edit
-from tidemark.sink.dead_letter_table import LetterTable
 from tidemark.source.topics import KafkaAdmin
 
 

@@ -15,16 +15,16 @@ from confluent_kafka.cimpl import NewPartitions
 from pyspark.errors import PySparkException
 
 from tidemark.contract.errors import TidemarkError
+from tidemark.contract.failpoints import BATCH_POINTS
 from tidemark.dev.demo_configuration import STREAM, TOPIC
 from tidemark.dev.producers import admin
 from tidemark.dev.soak_site import SoakSite
 from tidemark.dev.soak_writer import SoakWriter, spare_configuration
-from tidemark.pipeline.fault_points import BATCH_POINTS
-from tidemark.pipeline.rewind import To, rewind
-from tidemark.pipeline.targets import targets_of
+from tidemark.operations.rewind import To, rewind
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.ledger import read_state
 from tidemark.sink.table_log import DeltaLog
+from tidemark.streams.targets import targets_of
 
 _MOST_PARTITIONS = 12
 _BACK = 20

@@ -26,7 +26,7 @@ from tidemark.listener.meter import Meter
 from tidemark.listener.rebalance import Notice, Rebalance
 from tidemark.listener.settlement import GivenUp, Settlement, Verdict
 from tidemark.listener.starting import StartingOffsets, StartingPoint
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring.metrics import Metrics
 
 log = structlog.get_logger("tidemark.listener")
 

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 
 from tidemark.config.settings import Settings
 from tidemark.listener.batch import Partition
-from tidemark.observe import indicators
-from tidemark.observe.endpoints import endpoints
-from tidemark.observe.health import Finding, Health, HealthBoard
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring import indicators
+from tidemark.monitoring.endpoints import endpoints
+from tidemark.monitoring.health import Finding, Health, HealthBoard
+from tidemark.monitoring.metrics import Metrics
 from tidemark.resilience.breaker import StateChange
 from tidemark.resilience.breakers import Breakers
 from tidemark.source.topics import KafkaAdmin

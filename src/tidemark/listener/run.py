@@ -15,7 +15,7 @@ from tidemark.listener.listener import AtLeastOnceListener, Totals
 from tidemark.listener.meter import Meter
 from tidemark.listener.rebalance import Notice
 from tidemark.listener.starting import StartingOffsets
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring.metrics import Metrics
 from tidemark.resilience.classification import classifier_for
 
 

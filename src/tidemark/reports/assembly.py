@@ -16,7 +16,7 @@ from tidemark.listener.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import InProcessExecutor
 from tidemark.listener.listener import AtLeastOnceListener, Totals
 from tidemark.listener.meter import Meter
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.archive import Archive
 from tidemark.reports.archive_guard import BREAKER, ArchiveGuard, Guard
 from tidemark.reports.database import open_engine

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
 from tidemark.listener.meter import watched
-from tidemark.observe.logging import configure_logging
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring.logging import configure_logging
+from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.run import worker_of
 
 

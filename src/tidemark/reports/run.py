@@ -14,7 +14,7 @@ from tidemark.listener.from_settings import connection_of
 from tidemark.listener.judging import backoff_of
 from tidemark.listener.listener import Totals
 from tidemark.listener.meter import BreakerMetrics
-from tidemark.observe.metrics import Metrics
+from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.archive import Archive, Archived
 from tidemark.reports.archive_guard import BREAKER, ArchiveGuard
 from tidemark.reports.assembly import RunningWorker, open_service, open_worker

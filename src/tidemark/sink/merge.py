@@ -18,7 +18,7 @@ from tidemark.contract.own_commit import OwnCommit
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink import table as tables
 from tidemark.sink.append import Arrived, Committed, written
-from tidemark.sink.replayed import replay_written
+from tidemark.sink.replay_commit import replay_written
 
 Ranges = Mapping[int, tuple[int, int]]
 """Offsets [start, end) of each partition."""

@@ -1,0 +1,1 @@
+"""Dead letters: the topic, the table, who reads them, and their way back."""

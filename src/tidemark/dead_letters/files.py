@@ -1,0 +1,135 @@
+"""Dead letters in files: a fixture for the tests and for `tidemark decode`, and the way back."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.contract import records
+from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
+from tidemark.contract.errors import UsageError
+from tidemark.dead_letters.table import LetterTable, schema_of
+from tidemark.platform.local_rows import rows_of
+from tidemark.transform.decode.scalar import LAST_MICROS
+
+_BINARY = {records.KEY: "key_b64", records.PAYLOAD: "value_b64"}
+_IMPORTED_AT_ONCE = 1000
+_BYTES_AT_ONCE = 16 * 2**20
+
+
+def export(letters: DataFrame, out: TextIO) -> int:
+    """Write `LetterTable.letters`, one JSON object a line; returns how many. In memory: one partition."""
+    written = 0
+    for row in collectable(letters).orderBy(LETTER_ID).toLocalIterator():
+        out.write(json.dumps(as_line(row), ensure_ascii=False) + "\n")
+        written += 1
+    return written
+
+
+def collectable(letters: DataFrame) -> DataFrame:
+    """The letters with timestamps that Python has: one after the year 9999, of a producer that sent
+    microseconds as milliseconds, becomes that year's end. The DLQ topic keeps it.
+    """
+    last = F.timestamp_micros(F.lit(LAST_MICROS))
+    moments = {name: F.col(name) for name in (records.TIMESTAMP, "failed_at")}
+    return letters.withColumns({n: F.when(at > last, last).otherwise(at) for n, at in moments.items()})
+
+
+def as_line(letter: Row) -> dict[str, Any]:
+    """A letter as JSON has it: bytes in base64 (`key_b64`, `value_b64`), timestamps in ISO 8601."""
+    line: dict[str, Any] = {}
+    for name, value in letter.asDict().items():
+        if name in _BINARY:
+            line[_BINARY[name]] = _base64(value)
+        elif name == records.HEADERS:
+            line[name] = [{"name": h["name"], "value_b64": _base64(h["value"])} for h in value or []]
+        else:
+            line[name] = value.isoformat() if isinstance(value, datetime) else value
+    return line
+
+
+def import_letters(spark: SparkSession, table: LetterTable, file: Path) -> int:
+    """Merge the letters of an exported file into the DLQ table; returns how many lines it had.
+
+    In memory: at most 1,000 letters, or 16 MB of lines. Raises UsageError with file and line for a line that
+    is no exported letter; nothing is written then.
+    """
+    schema = schema_of(LETTER_DDL)
+    lines = sum(len(chunk) for chunk in chunks_of(file, schema))
+    table.create(spark)
+    for chunk in chunks_of(file, schema):
+        table.merge(rows_of(spark, chunk, LETTER_DDL))
+    return lines
+
+
+def chunks_of(
+    file: Path, schema: T.StructType, *, most: int = _IMPORTED_AT_ONCE, most_bytes: int = _BYTES_AT_ONCE
+) -> Iterator[list[tuple[Any, ...]]]:
+    """The letters of an exported file as rows of `schema`, a bounded number at a time; never an empty chunk.
+
+    Raises UsageError as `import_letters`, when it comes to the line.
+    """
+    chunk: list[tuple[Any, ...]] = []
+    size_of_chunk = 0
+    for size, row in _rows(file, schema):
+        if chunk and (len(chunk) == most or size_of_chunk + size > most_bytes):
+            yield chunk
+            chunk, size_of_chunk = [], 0
+        chunk.append(row)
+        size_of_chunk += size
+    if chunk:
+        yield chunk
+
+
+def counted(letters: DataFrame) -> list[Row]:
+    """How many letters there are per failure code and status, the most frequent first."""
+    return (
+        collectable(letters)
+        .groupBy("failure_code", "status")
+        .agg(F.count(F.lit(1)).alias("letters"), F.max("failed_at").alias("newest"))
+        .orderBy(F.desc("letters"), "failure_code", "status")
+        .collect()
+    )
+
+
+def _rows(file: Path, schema: T.StructType) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Each line's length, and its row."""
+    fields = schema.fields
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                body = json.loads(line)
+                yield (
+                    len(line),
+                    tuple(_value(body, field.name, field.dataType.typeName()) for field in fields),
+                )
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UsageError(
+                    f"{file}, line {number}: no exported dead letter ({error!r})",
+                    "tidemark dead-letters export writes such a file",
+                ) from error
+
+
+def _value(body: dict[str, Any], name: str, kind: str) -> Any:
+    if name in _BINARY:
+        return _bytes(body[_BINARY[name]])
+    if name == records.HEADERS:
+        return [(h["name"], _bytes(h["value_b64"])) for h in body.get(name, [])]
+    value = body[name] if name == LETTER_ID else body.get(name)
+    return datetime.fromisoformat(value) if kind == "timestamp" and value is not None else value
+
+
+def _base64(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(bytes(value)).decode()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text, validate=True)

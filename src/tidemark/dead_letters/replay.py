@@ -1,0 +1,255 @@
+"""Replay: dead letters through the pipeline again, straight into the table (DESIGN §5).
+
+A replayed record keeps its coordinates as its key, so replaying twice, or beside a running stream, changes
+nothing: only letters below what the stream has completed are touched, where it never writes again.
+Long because a replay is one order of effects, as a batch is.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.contract import records
+from tidemark.contract.dead_letters import LETTER_ID, LetterStatus
+from tidemark.contract.errors import LedgerError, RetriableError, UsageError
+from tidemark.contract.failpoints import reach
+from tidemark.contract.marks import Marks
+from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.contract.routes import Route
+from tidemark.dead_letters.codes import code_counts
+from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.table import LetterTable, event
+from tidemark.sink.ledger import read_state
+from tidemark.sink.replay_commit import append_replayed, newest_replay_seq, not_in_table
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.streams.completed import completed_state
+from tidemark.streams.target import Target
+from tidemark.transform import transform
+
+log = structlog.get_logger(__name__)
+
+MOST_FAILURES = 3
+_MOST_ATTEMPTS = 70
+_SEVERAL = 10
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay came to, in letters: chosen = resolved + rejected + parked + waiting + omitted.
+
+    `already`: of the resolved, those whose row was in the table before. `waiting`: the stream has not
+    completed their batch yet. `omitted`: their bytes were kept nowhere. `codes`: of the rejected and parked.
+    """
+
+    stream: str
+    chosen: int
+    resolved: int
+    already: int
+    rejected: int
+    parked: int
+    waiting: int
+    omitted: int
+    codes: dict[str, int]
+    version: int | None
+    dry_run: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def replay(
+    spark: SparkSession,
+    admin: KafkaAdmin,
+    target: Target,
+    choice: Choice,
+    *,
+    edit: Edit | None = None,
+    dry_run: bool = False,
+    by: str = "tidemark",
+    most_failures: int = MOST_FAILURES,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Replayed:
+    """Decode, validate and classify the chosen letters with today's schema and rules; land what is right.
+
+    A letter is resolved once its row is in the table; one that fails again stays new, and is parked after
+    `most_failures` failed replays. Killed anywhere and run again, nothing lands twice. Payloads stay with
+    Spark: the driver sees counts. `dry_run` says what would happen and changes nothing.
+
+    Raises UsageError where nothing can be replayed this way, LedgerError without a table or marks.
+    """
+    decode = target.decode
+    assert decode is not None
+    table = _letters_of(spark, target)
+    topic = admin.describe(target.stream.kafka_topic)
+    state = completed_state(spark, target, topic)
+    progress("choose letters")
+    if not dry_run:
+        table.reopen_undone(spark, by=by)
+    chosen = choice.of(table.letters(spark)).withColumn("_waits", _not_completed(topic, state.resume))
+    ready = chosen.where(~F.col("_waits") & ~_omitted())
+    mended = edit.of(ready) if edit is not None else ready
+    progress("decode")
+    routed = transform(mended.select(*records.ENVELOPE_COLUMNS), decode)
+    outcome = _outcomes(mended, routed).localCheckpoint()
+    counted = _count(chosen, outcome)
+    version, already = None, 0
+    accepted = outcome.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
+    if dry_run:
+        already = counted["accepted"] - not_in_table(accepted, target.table).count()
+    elif counted["accepted"]:
+        progress("land")
+        version, landed = _land(spark, target, topic, accepted)
+        already = counted["accepted"] - landed
+        reach("replay-landed")
+    failed = _failed(outcome)
+    parked = failed.where(F.col("attempts") + 1 >= most_failures)
+    parked_count = parked.count() if counted["rejected"] else 0
+    if not dry_run and counted["outcomes"]:
+        progress("note")
+        _note(table, outcome, failed, version=version, edit=edit, by=by, most_failures=most_failures)
+        reach("replay-noted")
+    done = Replayed(
+        stream=target.name,
+        chosen=counted["chosen"],
+        resolved=counted["accepted"] + counted["skipped"],
+        already=already,
+        rejected=counted["rejected"] - parked_count,
+        parked=parked_count,
+        waiting=counted["waiting"],
+        omitted=counted["omitted"],
+        codes=code_counts(failed) if counted["rejected"] else {},
+        version=version,
+        dry_run=dry_run,
+    )
+    log.info("dead letters replayed", **{**done.as_dict(), "by": by})
+    return done
+
+
+def _letters_of(spark: SparkSession, target: Target) -> LetterTable:
+    if target.stream.idempotency.merge_keys:
+        raise UsageError(
+            f"{target.table} holds one row per entity: an old version cannot be put back by its coordinates",
+            "use --republish: the record goes to the topic again and is merged by its order",
+        )
+    table = LetterTable(target.table)
+    if not table.exists(spark):
+        raise UsageError(
+            f"there is no table {table.facts} yet", "tidemark dead-letters stream makes and fills it"
+        )
+    return table
+
+
+def _not_completed(topic: Topic, resume: Marks) -> Any:
+    """Records at or above these offsets may still be landed by the stream itself."""
+    beyond = F.lit(False)
+    for partition in topic.partitions:
+        at = resume.at(partition)
+        beyond = beyond | ((F.col(records.PARTITION) == partition) & (F.col(records.OFFSET) >= at))
+    return (F.col(records.TOPIC_ID).eqNullSafe(topic.id)) & beyond
+
+
+def _omitted() -> Any:
+    return F.col("payload_omitted").isNotNull() & F.col(records.PAYLOAD).isNull()
+
+
+def _outcomes(mended: DataFrame, routed: DataFrame) -> DataFrame:
+    """Letters with their route, failure and row."""
+    key = [F.col(name).alias(f"_{name}") for name in (records.TOPIC, *records.COORDINATES)]
+    told = routed.select(*key, records.ROUTE, records.FAILURE, records.ROW)
+    letters = mended.select(
+        LETTER_ID, records.TOPIC, *records.COORDINATES, "status", "attempts", "edit", "table_version"
+    )
+    same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in (records.TOPIC, *records.COORDINATES)]
+    condition = same[0] & same[1] & same[2] & same[3]
+    return letters.join(told, condition).drop(*[f"_{n}" for n in (records.TOPIC, *records.COORDINATES)])
+
+
+def _count(chosen: DataFrame, outcome: DataFrame) -> dict[str, int]:
+    def number(condition: Any) -> Any:
+        return F.count(F.when(condition, F.lit(1)))
+
+    asked = chosen.agg(
+        F.count(F.lit(1)).alias("chosen"),
+        number(F.col("_waits")).alias("waiting"),
+        number(~F.col("_waits") & _omitted()).alias("omitted"),
+    ).first()
+    route = F.col(records.ROUTE)
+    found = outcome.agg(
+        F.count(F.lit(1)).alias("outcomes"),
+        number(route == Route.ACCEPTED.value).alias("accepted"),
+        number(route == Route.SKIPPED.value).alias("skipped"),
+        number(route == Route.REJECTED.value).alias("rejected"),
+    ).first()
+    assert asked is not None
+    assert found is not None
+    return {**asked.asDict(), **found.asDict()}
+
+
+def _land(spark: SparkSession, target: Target, topic: Topic, accepted: DataFrame) -> tuple[int, int]:
+    """One REPLAY commit of the rows that the table lacks: its version, and how many it added."""
+    run, floor = uuid.uuid4().hex, 0
+    for attempt in range(1, _MOST_ATTEMPTS):
+        state = read_state(DeltaLog(spark, target.table))
+        seq = max(newest_replay_seq(spark, target.table) + 1, floor)
+        rows = not_in_table(accepted, target.table).localCheckpoint()
+        reach("replay-decided")
+        own = OwnCommit(
+            kind=CommitKind.REPLAY,
+            stream=target.name,
+            topic_id=topic.id,
+            token=f"{run}/replay/{attempt}",
+            seq=seq,
+            base=state.version,
+        )
+        try:
+            committed = append_replayed(rows, target.table, own)
+        except RetriableError as error:
+            # The log may have forgotten the newest seq, though Delta has not: higher ones are tried.
+            floor = seq if attempt < _SEVERAL else seq * 2
+            log.warning("replay tries again", stream=target.name, attempt=attempt, error=error.message)
+            continue
+        return committed.version, committed.rows
+    raise LedgerError(f"{target.table} accepts no replay of stream {target.name}")
+
+
+def _failed(outcome: DataFrame) -> DataFrame:
+    return outcome.where(F.col(records.ROUTE) == Route.REJECTED.value)
+
+
+def _note(
+    table: LetterTable,
+    outcome: DataFrame,
+    failed: DataFrame,
+    *,
+    version: int | None,
+    edit: Edit | None,
+    by: str,
+    most_failures: int,
+) -> None:
+    """What became of the letters, in one append. Killed before it, the next replay finds the rows landed."""
+    how = F.lit(str(edit)) if edit is not None else F.lit(None).cast("string")
+    edited = outcome.withColumn("edit", how)
+    resolved = edited.where(F.col(records.ROUTE) != Route.REJECTED.value).withColumn(
+        "table_version", F.lit(version).cast("bigint")
+    )
+    again = F.col("attempts") + 1
+    why = F.concat_ws(": ", F.col(f"{records.FAILURE}.code"), F.col(f"{records.FAILURE}.message"))
+    note_resolved = F.when(
+        F.col(records.ROUTE) == Route.SKIPPED.value, F.lit("mended into a tombstone, which is skipped")
+    )
+    events = event(resolved, LetterStatus.RESOLVED, by=by, note=note_resolved)
+    still = edited.where(F.col(records.ROUTE) == Route.REJECTED.value)
+    for status, which in (
+        (LetterStatus.NEW, still.where(again < most_failures)),
+        (LetterStatus.PARKED, still.where(again >= most_failures)),
+    ):
+        events = events.unionByName(event(which, status, by=by, note=why, attempts=again))
+    table.note(events)

@@ -1,0 +1,77 @@
+"""Dead letters to their source topic again: for records that other consumers of the topic need too."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.config.settings import Settings
+from tidemark.contract import records
+from tidemark.contract.dead_letters import LETTER_ID, REPLAY_COUNT, REPLAY_PREFIX, REPLAYED_FROM, LetterStatus
+from tidemark.dead_letters.replay import MOST_FAILURES
+from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.table import LetterTable, event
+from tidemark.source.clients import spark_options
+from tidemark.streams.target import Target
+
+
+def republish(
+    spark: SparkSession,
+    settings: Settings,
+    target: Target,
+    choice: Choice,
+    *,
+    edit: Edit | None = None,
+    dry_run: bool = False,
+    by: str = "tidemark",
+    most: int = MOST_FAILURES,
+) -> int:
+    """Publish the chosen letters to the topic that they came from; returns how many.
+
+    Every consumer group of the topic reads them again. A record gets new coordinates there; headers say which
+    letter it is (`__dlq.replay.coordinates`) and how often it was published again (one counter,
+    `__dlq.replay.count`). One that was published again `most` times is parked instead. At least once: killed
+    between the publication and the note of it, a letter may be published twice.
+    """
+    table = LetterTable(target.table)
+    chosen = choice.of(table.letters(spark)).where(F.col(records.PAYLOAD).isNotNull()).localCheckpoint()
+    ready = chosen.where(F.col("replay_count") < most)
+    count = ready.count()
+    if dry_run:
+        return count
+    mended = edit.of(ready) if edit is not None else ready
+    (
+        mended.select(
+            F.lit(target.stream.kafka_topic).alias("topic"),
+            F.col(records.KEY).alias("key"),
+            F.col(records.PAYLOAD).alias("value"),
+            _headers().alias("headers"),
+        )
+        .write.format("kafka")
+        .options(**spark_options(settings.kafka))
+        .option("includeHeaders", "true")
+        .option("kafka.acks", "all")
+        .save()
+    )
+    how = F.lit(str(edit)) if edit is not None else F.lit(None).cast("string")
+    events = event(ready.withColumn("edit", how), LetterStatus.REPLAYED, by=by, note=F.lit("published again"))
+    over = chosen.where(F.col("replay_count") >= most)
+    told = F.lit(f"published again {most} times already")
+    table.note(events.unionByName(event(over, LetterStatus.PARKED, by=by, note=told)))
+    return count
+
+
+def _headers() -> Column:
+    kept = F.filter(
+        F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
+        lambda h: ~h["name"].startswith(REPLAY_PREFIX),
+    )
+    ours = {REPLAYED_FROM: F.col(LETTER_ID), REPLAY_COUNT: (F.col("replay_count") + 1).cast("string")}
+    added = [
+        F.struct(F.lit(name).alias("key"), F.encode(value, "UTF-8").alias("value"))
+        for name, value in ours.items()
+    ]
+    return F.concat(
+        F.transform(kept, lambda h: F.struct(h["name"].alias("key"), h["value"].alias("value"))),
+        F.array(*added),
+    )

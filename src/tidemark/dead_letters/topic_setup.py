@@ -1,0 +1,73 @@
+"""The DLQ topic of a stream: created where it is absent, checked where it is there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import TidemarkError
+from tidemark.dead_letters.topic import HEADER_BUDGET, DeadLetterTopic
+from tidemark.source.clients import spark_options
+from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.streams.target import Target
+
+log = structlog.get_logger(__name__)
+
+_MAX_MESSAGE = "max.message.bytes"
+_GLANCE_S = 3.0
+
+
+def dead_letter_topic(
+    settings: Settings, target: Target, topic: Topic, admin: KafkaAdmin
+) -> DeadLetterTopic | None:
+    """The target's DLQ topic, created with the source's partition count if absent; None for landing only.
+
+    An existing one may take only smaller records than the source: what does not fit goes to the DLQ table,
+    and a pointer to the topic. A right that the stream lacks on either topic is missed here, by its name.
+    """
+    admin.require(topic.name, "READ")
+    if target.decode is None:
+        return None
+    options = target.stream.dead_letter
+    name = target.stream.dlq_topic
+    largest = int(admin.config(topic.name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, 1_048_588))
+    configs = {"cleanup.policy": "delete", _MAX_MESSAGE: str(largest + 4 * HEADER_BUDGET)}
+    if options.retention is not None:
+        configs["retention.ms"] = str(options.retention * 1000)
+    found = admin.find(name) or admin.create(name, partitions=len(topic.partitions), configs=configs)
+    admin.require(name, "WRITE")
+    accepts = int(admin.config(name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, largest))
+    if accepts < largest + HEADER_BUDGET:
+        log.warning(
+            "dead letters may not fit the DLQ topic; the bytes of those go to the DLQ table alone",
+            topic=name,
+            accepts=accepts,
+            wanted=largest + HEADER_BUDGET,
+        )
+    return DeadLetterTopic(
+        name=name,
+        partitions=len(found.partitions),
+        stream=target.name,
+        table=target.table,
+        group=settings.kafka.consumer.group_id,
+        max_bytes=accepts,
+        client_options=spark_options(settings.kafka),
+        timeout_ms=round(options.publish_timeout * 1000),
+        format=options.format,
+        configs=configs,
+    )
+
+
+def make_again_if_deleted(letters: DeadLetterTopic, admin: KafkaAdmin) -> None:
+    """Creates the DLQ topic where somebody deleted it under the running stream, as its start would. Never
+    raises: what could not be published is tried again anyhow.
+    """
+    admin = replace(admin, timeout=_GLANCE_S)
+    try:
+        if admin.find(letters.name) is None:
+            admin.create(letters.name, partitions=letters.partitions, configs=letters.configs)
+            log.warning("DLQ topic was deleted; made again", stream=letters.stream, topic=letters.name)
+    except TidemarkError as error:
+        log.warning("DLQ topic cannot be looked at", stream=letters.stream, error=error.message)

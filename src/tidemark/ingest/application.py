@@ -1,0 +1,251 @@
+"""Runs streams: one query a table, several in one application; one that fails leaves the others alone.
+
+Long because the life of a query, from its first start to its last restart, is told once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidemark.config.settings import Settings
+from tidemark.contract import records
+from tidemark.contract.errors import RetriesExhausted, ShutdownRequested, TidemarkError, said
+from tidemark.contract.observer import StreamObserver
+from tidemark.contract.routes import Route
+from tidemark.dead_letters.topic_setup import dead_letter_topic
+from tidemark.ingest.availability import TABLE, Patience
+from tidemark.ingest.background import Upkeep
+from tidemark.ingest.batch.event_relay import told_over
+from tidemark.ingest.batch.handler import IngestBatch
+from tidemark.ingest.batch.held_ledger import HeldLedger
+from tidemark.ingest.batch.new_offsets import taken_as_novel
+from tidemark.ingest.batch.plan import BatchPlan
+from tidemark.ingest.batch.schema_ids import WiderPlan
+from tidemark.ingest.dead_letter_table import LettersBeside
+from tidemark.ingest.heartbeat import beat_if_due
+from tidemark.ingest.idempotency.modes import before_the_batch, idempotency_of
+from tidemark.ingest.monitoring.telemetry import telemetry_of
+from tidemark.ingest.observers import Observers, retries_told
+from tidemark.ingest.outage_replay import OutageReplay
+from tidemark.ingest.query import watch
+from tidemark.ingest.restarts import Streak
+from tidemark.ingest.start.decision import Start, start_of
+from tidemark.monitoring.recording import MetricsObserver
+from tidemark.resilience.breakers import Breakers
+from tidemark.resilience.classification import classifier_for
+from tidemark.resilience.retry import retrier_for
+from tidemark.source.groups import GroupOffsets
+from tidemark.source.reader import read_stream
+from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.target import Target
+from tidemark.streams.targets import targets_of
+from tidemark.transform import SchemaRegistry, transform
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class StreamOutcome:
+    """How a query ended: `error` is None for one that read all there was, or was told to stop."""
+
+    name: str
+    error: BaseException | None
+
+
+@dataclass
+class Ingest:
+    """The streams of one application. `run()` returns when all have ended, with how each did.
+
+    `available_now` reads what is there and ends; otherwise queries run until `stop()`, SIGTERM included.
+    While it runs it is watched as `metrics` in the configuration says, besides by `observers`, unless one
+    of these measures it already.
+    """
+
+    spark: SparkSession
+    settings: Settings
+    streams: Sequence[str] = ()
+    available_now: bool = False
+    observers: Sequence[StreamObserver] = ()
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    sleep: Callable[[float], bool] | None = None
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _breakers: Breakers = field(init=False)
+    _watching: Sequence[StreamObserver] = ()
+
+    def __post_init__(self) -> None:
+        self._breakers = Breakers.of(
+            self.settings, listeners=[lambda c: self._told.breaker_changed(c.name, c.old, c.new, c.reason)]
+        )
+
+    def run(self) -> list[StreamOutcome]:
+        if any(isinstance(observer, MetricsObserver) for observer in self.observers):
+            return self._run_all()
+        with telemetry_of(self.settings, self.spark, run=self.run_id) as telemetry:
+            self._watching = telemetry.observers
+            return self._run_all()
+
+    def _run_all(self) -> list[StreamOutcome]:
+        names = list(self.streams) or list(self.settings.streams)
+        targets = [t for name in names for t in targets_of(self.spark, self.settings, name, run=self.run_id)]
+        outcomes: list[StreamOutcome] = []
+        supervisors = [
+            threading.Thread(
+                target=lambda t=t: outcomes.append(self._supervise(t)), name=f"tidemark-{t.name}"
+            )
+            for t in targets
+        ]
+        for supervisor in supervisors:
+            supervisor.start()
+        for supervisor in supervisors:
+            supervisor.join()
+        return sorted(outcomes, key=lambda o: o.name)
+
+    def stop(self) -> None:
+        """Ask every query to end after its running batch."""
+        self._stopping.set()
+
+    def _supervise(self, target: Target) -> StreamOutcome:
+        """Start the query, and again from the ledger where that is what its failure needs."""
+        streak = Streak(self.available_now, classifier_for(target.stream.failures))
+        while True:
+            try:
+                self._run_query(target, streak)
+                return self._ended(target, None)
+            except WiderPlan as error:
+                target = replace(target, decode=error.decode)
+            except Exception as error:
+                if isinstance(error, ShutdownRequested) and self._stopping.is_set():
+                    return self._ended(target, None)
+                delay = None if self._stopping.is_set() else streak.delay_after(error)
+                if delay is None:
+                    log.error("stream stopped", stream=target.name, error=said(error))
+                    cause = error.__cause__ if isinstance(error, RetriesExhausted) else None
+                    return self._ended(target, cause if isinstance(cause, TidemarkError) else error)
+                log.warning(
+                    "starting again from the ledger", stream=target.name, seconds=delay, why=said(error)
+                )
+                self._pause(delay)
+
+    def _pause(self, seconds: float) -> bool:
+        return (self.sleep or self._stopping.wait)(seconds)
+
+    def _ended(self, target: Target, error: BaseException | None) -> StreamOutcome:
+        self._told.stream_ended(target.name, error)
+        return StreamOutcome(target.name, error)
+
+    @property
+    def _told(self) -> Observers:
+        return Observers([*self.observers, *self._watching])
+
+    def _run_query(self, target: Target, streak: Streak) -> None:
+        admin = KafkaAdmin(self.settings.kafka)
+        retry = retrier_for(
+            target.stream.processing,
+            classifier_for(target.stream.failures),
+            sleep=self._pause,
+            on_retry=retries_told(target.name, self._told),
+        )
+        patience = Patience(target.name, self._breakers, retry, self.available_now, self._told)
+        patience.wait_for(TABLE)
+        start = retry.call(lambda: start_of(self.spark, admin, target, now=self.now()), step="start")
+        started = time.monotonic()
+        log.info(
+            "stream starts",
+            stream=target.name,
+            topic=start.topic.name,
+            topic_id=start.topic.id,
+            table=str(target.table),
+            checkpoint=start.checkpoint_id,
+            fresh=start.fresh,
+            marks=dict(start.state.marks),
+        )
+        self._told.stream_started(
+            target.name,
+            topic=start.topic.name,
+            topic_id=start.topic.id,
+            table=str(target.table),
+            marks=start.state.marks,
+            fresh=start.fresh,
+        )
+        if start.fresh and target.remembers:
+            log.info("no content is remembered yet", stream=target.name, checkpoint=start.checkpoint_id)
+        if start.lost:
+            self._told.offsets_lost(target.name, records=start.lost)
+        beaten = beat_if_due(self.spark, target, start.topic, now=self.now(), state=start.state)
+        plan = retry.call(lambda: self._plan(target, start, admin, patience), step="start")
+        ledger = HeldLedger(plan, start.state, read_at=0.0 if beaten else started)
+        streak.ledger = ledger
+        replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
+        keep_letters = LettersBeside(self.spark, self.settings, target, self.available_now)
+        upkeep = Upkeep(self.spark, target, ledger, self.now, replay_outage, keep_letters)
+        with told_over(self.spark, start.checkpoint.path, self._told) as told:
+            handler = IngestBatch(plan, ledger, told)
+            try:
+                watch(self._start_query(target, start, handler), handler, self._stopping, upkeep)
+            finally:
+                keep_letters.finish()
+        replay_outage()
+
+    def _plan(self, target: Target, start: Start, admin: KafkaAdmin, patience: Patience) -> BatchPlan:
+        group = self.settings.kafka.consumer.group_id
+        return BatchPlan(
+            stream=target.name,
+            run=self.run_id,
+            topic=start.topic,
+            table=target.table,
+            checkpoint_id=start.checkpoint_id,
+            checkpoint=start.checkpoint,
+            start=start.marks,
+            admin=admin,
+            processing=target.stream.processing,
+            dead_letters=dead_letter_topic(self.settings, target, start.topic, admin),
+            group=GroupOffsets(admin, group if target.decode is not None else f"{group}-landing"),
+            retry=patience.retry,
+            patience=patience,
+            decode=target.decode,
+            registry=SchemaRegistry.of(target.stream.avro),
+            idempotency=idempotency_of(target),
+        )
+
+    def _start_query(self, target: Target, start: Start, handler: IngestBatch) -> StreamingQuery:
+        processing = target.stream.processing
+        envelopes = read_stream(
+            self.spark,
+            self.settings.kafka,
+            start.topic,
+            start=start.marks,
+            processing=processing,
+            bounded=self.available_now,
+        )
+        if target.decode is not None:
+            classified = transform(envelopes, target.decode)
+        else:
+            classified = envelopes.select(
+                "*",
+                F.lit(Route.ACCEPTED.value).alias(records.ROUTE),
+                F.lit(None).cast(records.FAILURE_DDL).alias(records.FAILURE),
+                F.struct(*records.ENVELOPE_COLUMNS).alias(records.ROW),
+                F.lit(0).alias(records.UNKNOWN_FIELDS),
+            )
+        writer = (
+            taken_as_novel(before_the_batch(self.spark, classified, target))
+            .writeStream.queryName(f"{target.name} {self.run_id[:8]}")
+            .option("checkpointLocation", start.checkpoint.path)
+            .foreachBatch(handler)
+        )
+        if self.available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(
+            processingTime=f"{max(0, round(processing.poll_interval * 1000))} milliseconds"
+        ).start()

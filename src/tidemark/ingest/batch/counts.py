@@ -1,0 +1,147 @@
+"""What one pass over a batch tells: counts per route, and the rejected records in bounded memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation, Row
+from pyspark.sql import functions as F
+
+from tidemark.contract import records
+from tidemark.contract.routes import Route
+from tidemark.dead_letters.topic import REJECTED_COLUMNS
+from tidemark.transform.decode.scalar import LAST_MICROS
+
+LARGEST_CARRIED_BYTES = 4096
+_CARRIED_BYTES_IN_ALL = 64 * 1024 * 1024
+_WAIT_S = 30.0
+_EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Census:
+    """Counts of one batch. `letters` are the rejected records, or None where they have to be read again:
+    more than were carried along, or one too large to be. Their timestamps are microseconds, as Python has no
+    year after 9999 and a producer may send microseconds as milliseconds. `newest` is the highest record
+    timestamp, UTC, at most the end of that year.
+    """
+
+    read: int
+    novel_accepted: int
+    rejected: int
+    skipped: int
+    duplicate: int
+    unknown_fields: int
+    letters: list[Row] | None
+    newest: datetime | None = None
+
+
+def letters_carried(asked: int, tasks: int) -> int:
+    """How many rejected records each task may carry, so that all of them fit the driver's result size."""
+    return max(1, min(asked, _CARRIED_BYTES_IN_ALL // (LARGEST_CARRIED_BYTES * max(1, tasks))))
+
+
+def observe(batch: DataFrame, observation: Observation, *, carried: int) -> DataFrame:
+    """The batch, watched. In: classified records with `novel`.
+
+    Observed expressions take no FILTER clause, and min_by ignores rows whose order is NULL.
+    """
+    route, novel = F.col(records.ROUTE), F.col("novel")
+    rejected = novel & (route == Route.REJECTED.value)
+
+    def count(condition: Column) -> Column:
+        return F.count(F.when(condition, F.lit(1)))
+
+    order = F.when(rejected, F.struct(F.col(records.PARTITION), F.col(records.OFFSET)))
+    too_large = _size() > LARGEST_CARRIED_BYTES
+    letter = F.struct(
+        *[
+            F.when(~too_large, F.col(c)).alias(c) if c in _SIZED else _carried(c).alias(c)
+            for c in REJECTED_COLUMNS
+        ],
+        too_large.alias("left_out"),
+    )
+    return batch.observe(
+        observation,
+        F.count(F.lit(1)).alias("read"),
+        count(novel & (route == Route.ACCEPTED.value)).alias("accepted"),
+        count(rejected).alias("rejected"),
+        count(route == Route.SKIPPED.value).alias("skipped"),
+        count(~novel & (route != Route.SKIPPED.value)).alias("duplicate"),
+        F.coalesce(F.sum(F.col(records.UNKNOWN_FIELDS)), F.lit(0)).alias("unknown_fields"),
+        F.max(F.unix_micros(records.TIMESTAMP)).alias("newest"),
+        F.min_by(F.when(rejected, letter), order, carried).alias("letters"),
+    )
+
+
+def census_of(observation: Observation) -> Census | None:
+    """What was observed, or None if it does not come: the observation of a write that never ran blocks."""
+    found: dict[str, Any] = {}
+
+    def wait() -> None:
+        try:
+            found.update(observation.get)
+        except Exception as error:
+            found["error"] = error
+
+    waiting = threading.Thread(target=wait, daemon=True, name="tidemark-observation")
+    waiting.start()
+    waiting.join(_WAIT_S)
+    if "read" not in found:
+        return None
+    return _census(found, _letters(found["letters"], found["rejected"]))
+
+
+def count_again(batch: DataFrame) -> Census:
+    """The same counts by a pass of their own, where the observation cannot be trusted."""
+    observation = Observation()
+    observe(batch, observation, carried=1).count()
+    return _census(observation.get, None)
+
+
+def _census(found: Mapping[str, Any], letters: list[Row] | None) -> Census:
+    return Census(
+        read=found["read"],
+        novel_accepted=found["accepted"],
+        rejected=found["rejected"],
+        skipped=found["skipped"],
+        duplicate=found["duplicate"],
+        unknown_fields=found["unknown_fields"],
+        letters=letters,
+        newest=_moment(found["newest"]),
+    )
+
+
+def _moment(micros: int | None) -> datetime | None:
+    if micros is None:
+        return None
+    return _EPOCH + timedelta(microseconds=min(micros, LAST_MICROS))
+
+
+def _carried(name: str) -> Column:
+    return F.unix_micros(name) if name == records.TIMESTAMP else F.col(name)
+
+
+_SIZED = (records.KEY, records.PAYLOAD, records.HEADERS)
+
+
+def _size() -> Column:
+    headers = F.aggregate(
+        F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
+        F.lit(0),
+        lambda size, h: size + F.octet_length(h["name"]) + F.coalesce(F.octet_length(h["value"]), F.lit(0)),
+    )
+    parts = [F.coalesce(F.octet_length(F.col(c)), F.lit(0)) for c in (records.KEY, records.PAYLOAD)]
+    return parts[0] + parts[1] + headers
+
+
+def _letters(carried: list[Row] | None, rejected: int) -> list[Row] | None:
+    # A stage that ran twice may have told of a record twice.
+    unique = {(r[records.PARTITION], r[records.OFFSET]): r for r in carried or []}
+    if len(unique) != rejected or any(r["left_out"] for r in unique.values()):
+        return None
+    return list(unique.values())

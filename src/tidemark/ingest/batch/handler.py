@@ -1,0 +1,279 @@
+"""The way of one micro-batch: its order of effects reads from top to bottom in `_land` (DESIGN §2).
+
+Long because the order of effects, and what is done about a failure between two of them, stay together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+from pyspark.sql import DataFrame
+
+from tidemark.config.stream import Mode
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.errors import BreakerOpen, DataLoss, NonRetriableError, RetriesExhausted, TidemarkError
+from tidemark.contract.failpoints import reach
+from tidemark.contract.marks import Marks
+from tidemark.contract.observer import SilentObserver, StreamObserver
+from tidemark.dead_letters.topic_setup import make_again_if_deleted
+from tidemark.ingest.availability import DEAD_LETTERS, TABLE
+from tidemark.ingest.batch.append import AcceptedRows, Landed
+from tidemark.ingest.batch.counts import Census, count_again
+from tidemark.ingest.batch.event_relay import told_by
+from tidemark.ingest.batch.held_ledger import HeldLedger
+from tidemark.ingest.batch.new_offsets import Bounds, Novelty, novelty_of, with_novelty
+from tidemark.ingest.batch.outage import all_rejected, may_dead_letter, with_accepted_as_rejected
+from tidemark.ingest.batch.plan import BatchPlan
+from tidemark.ingest.batch.rejected import publish_rejected
+from tidemark.ingest.batch.schema_ids import with_schema_ids
+from tidemark.ingest.idempotency.fingerprints import check_clock, counted
+from tidemark.resilience.facts import facts_of
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class IngestBatch:
+    """The `foreachBatch` handler of one query: lands a batch, or raises and has landed nothing half.
+
+    Running a batch again, at any point of a former run's crash, neither loses nor doubles a record.
+    In: classified records (`transform.transform`), or for a landing table the envelope with `row`; with
+    `novel` (`novelty.taken_as_novel`).
+    Pickles without its last failure, and with what its observers ship: the rest means something in this
+    process alone.
+    """
+
+    plan: BatchPlan
+    ledger: HeldLedger
+    observers: StreamObserver = field(default_factory=SilentObserver)
+    failure: BaseException | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "observers": self.observers.shipped, "failure": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, plan=told_by(state["plan"], state["observers"]))
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Every line about the batch carries `stream/batch` as its correlation id."""
+        with structlog.contextvars.bound_contextvars(correlation_id=f"{self.plan.stream}/{batch_id}"):
+            self._run(batch, batch_id)
+
+    def _run(self, batch: DataFrame, batch_id: int) -> None:
+        began = time.monotonic()
+        try:
+            with self.ledger.busy:
+                report = self._land(batch, batch_id)
+        except Exception as error:
+            self.failure = error
+            self._tell_failure(batch_id, error)
+            raise
+        report = replace(report, seconds=time.monotonic() - began)
+        log.info(
+            "batch landed",
+            stream=report.stream,
+            batch=batch_id,
+            read=report.read,
+            accepted=report.accepted,
+            rejected=report.rejected,
+            skipped=report.skipped,
+            duplicate=report.duplicate,
+            version=report.version,
+            seconds=round(report.seconds, 3),
+        )
+        self.observers.batch_landed(report)
+
+    def _land(self, batch: DataFrame, batch_id: int) -> BatchReport:
+        reach("batch-start")
+        bounds = self._bounds(batch_id)
+        self._check_topic()
+        if self.plan.idempotency.mode is Mode.FINGERPRINT:
+            check_clock(self.plan.checkpoint, batch_id, self.plan.idempotency)
+            # Its memory is to run once, whatever reads the batch again.
+            batch = batch.localCheckpoint(eager=False)
+        self._learn_schema_ids(batch)
+        routed, landed = self.plan.patience.insist(
+            TABLE,
+            lambda: self._to_table(batch, batch_id, bounds),
+            otherwise=lambda error: self._to_dead_letters(batch, bounds, error),
+        )
+        self._check_topic()
+        copies = None
+        if self.plan.idempotency.mode is Mode.FINGERPRINT:
+            census = counted(batch.sparkSession, landed.census, self.plan, bounds)
+            copies = census.read - landed.census.read
+            landed = replace(landed, census=census)
+        report = replace(self._report(batch_id, landed), copies=copies)
+        if landed.failures is None and landed.census.rejected and self.plan.dead_letters is not None:
+            self._check_bad_share(landed.census)
+            report = replace(report, failures=self._publish(routed, landed.census))
+        self.ledger.done_up_to(bounds.end, landed=landed.failures is None)
+        self._commit_group(bounds)
+        reach("after-group-commit")
+        return replace(report, ends=self._ends())
+
+    def _to_table(self, batch: DataFrame, batch_id: int, bounds: Bounds) -> tuple[DataFrame, Landed]:
+        """Steps 1 to 3. The ledger is read again first: a RESTORE or another writer is noticed there."""
+        plan, ledger = self.plan, self.ledger
+        plan.retry.call(lambda: ledger.refresh(batch.sparkSession), step=f"read the log of {plan.table}")
+        ledger.check_joins(bounds)
+        if bounds.end <= ledger.state.resume and not ledger.state.recovering:
+            # Everything landed and was published before: nothing to write, all of it counted.
+            read = batch.count()
+            return batch, Landed(Census(read, 0, 0, 0, read, 0, []))
+        novelty = novelty_of(bounds, ledger.state)
+        routed = with_novelty(batch, novelty)
+        return routed, self._append(routed, batch_id, bounds, novelty)
+
+    def _to_dead_letters(
+        self, batch: DataFrame, bounds: Bounds, error: RetriesExhausted | BreakerOpen
+    ) -> tuple[DataFrame, Landed] | None:
+        """The table is away: the whole batch to the DLQ topic, if it may and can be written; else None."""
+        plan = self.plan
+        if not may_dead_letter(plan, error):
+            return None
+        self.ledger.check_joins(bounds)
+        routed = with_novelty(batch, novelty_of(bounds, self.ledger.state))
+        census = count_again(routed)
+        self._check_bad_share(census)
+        in_all = all_rejected(census)
+        refused = with_accepted_as_rejected(routed, facts_of(error).summary)
+        try:
+            failures = plan.patience.attempt(DEAD_LETTERS, lambda: self._publish_once(refused, in_all))
+        except (RetriesExhausted, BreakerOpen) as also:
+            log.warning("neither table nor DLQ can be written", stream=plan.stream, error=also.message)
+            return None
+        log.warning("batch dead-lettered, as its table is away", stream=plan.stream, records=in_all.rejected)
+        return routed, Landed(in_all, failures=failures)
+
+    def _bounds(self, batch_id: int) -> Bounds:
+        checkpoint = self.plan.checkpoint
+        end = checkpoint.planned(batch_id)
+        start = checkpoint.planned(batch_id - 1) if batch_id > 0 else self.plan.start
+        return Bounds(start, end)
+
+    def _check_topic(self) -> None:
+        topic = self.plan.topic
+        now = self.plan.retry.call(lambda: self.plan.admin.find(topic.name), step="look at the topic")
+        if now is None or now.id != topic.id:
+            raise NonRetriableError(
+                f"topic {topic.name} was {'deleted' if now is None else 'deleted and created again'}"
+                f" while the stream read it (id {topic.id}, now {now.id if now else 'none'})",
+                "start the stream again: it lands the new topic from its beginning",
+            )
+
+    def _learn_schema_ids(self, batch: DataFrame) -> None:
+        if self.plan.decode is not None:
+            decode = with_schema_ids(batch, self.plan.decode, self.plan.registry, self.plan.retry)
+            self.plan = replace(self.plan, decode=decode)
+
+    def _append(self, routed: DataFrame, batch_id: int, bounds: Bounds, novelty: Novelty) -> Landed:
+        return AcceptedRows(self.plan, self.ledger, routed, batch_id, bounds, novelty).land()
+
+    def _check_bad_share(self, census: Census) -> None:
+        """Judged before the first dead letter is sent. The rejected stay between done and marks, so they
+        are decoded again after the mend, and what is right then lands.
+        """
+        most = self.plan.processing.max_bad_share
+        if most is not None and census.read and census.rejected / census.read > most:
+            raise NonRetriableError(
+                f"{census.rejected} of {census.read} records of {self.plan.stream} are bad, more than"
+                f" max-bad-share {most:g}; none of them was published",
+                "mend the schema or the producer and start again: they are decoded again then;"
+                " or raise processing.max-bad-share to dead-letter them",
+            )
+
+    def _publish(self, routed: DataFrame, census: Census) -> Mapping[str, int]:
+        """Step 4. Its rows are in the table already, so nothing can replace it: it waits for the DLQ."""
+        reach("before-publish")
+        failures = self.plan.patience.insist(DEAD_LETTERS, lambda: self._publish_once(routed, census))
+        reach("after-publish")
+        return failures
+
+    def _publish_once(self, routed: DataFrame, census: Census) -> Mapping[str, int]:
+        letters = self.plan.dead_letters
+        assert letters is not None
+
+        def publish() -> Mapping[str, int]:
+            reach("publish")
+            try:
+                return publish_rejected(routed, census, letters)
+            except Exception:
+                make_again_if_deleted(letters, self.plan.admin)
+                raise
+
+        return self.plan.retry.call(publish, step="publish dead letters")
+
+    def _commit_group(self, bounds: Bounds) -> None:
+        if self.plan.group is None:
+            return
+        try:
+            before = self.plan.group.commit(self.plan.topic.name, bounds.end)
+            back = {p: r for p, r in before.behind(bounds.start).items() if p in before}
+            if back:
+                log.warning(
+                    "group offsets were set back; ignored, as the table's marks say where a stream goes on",
+                    stream=self.plan.stream,
+                    partitions=back,
+                    to_move_the_marks="tidemark rewind",
+                )
+        except TidemarkError as error:
+            # For lag tools to see, nothing more: a failure is a warning, never a stop.
+            log.warning("group offsets not committed", stream=self.plan.stream, error=error.message)
+
+    def _ends(self) -> Marks | None:
+        try:
+            return self.plan.admin.ends(self.plan.topic)
+        except TidemarkError as error:
+            log.warning("end offsets not known", stream=self.plan.stream, error=error.message)
+            return None
+
+    def _report(self, batch_id: int, landed: Landed) -> BatchReport:
+        census, committed = landed.census, landed.committed
+        accepted = committed.rows if committed else 0
+        report = BatchReport(
+            stream=self.plan.stream,
+            batch_id=batch_id,
+            read=census.read,
+            accepted=accepted,
+            rejected=census.rejected,
+            skipped=census.skipped,
+            duplicate=census.duplicate + census.novel_accepted - accepted,
+            unknown_fields=census.unknown_fields,
+            version=committed.version if committed else None,
+            marks=self.ledger.state.marks,
+            commit_seconds=landed.seconds,
+            failures=landed.failures or {},
+            newest=census.newest,
+            files_written=committed.files if committed else 0,
+            bytes_written=committed.bytes if committed else 0,
+            conflicts=landed.conflicts,
+        )
+        if report.difference:
+            raise DataLoss(
+                f"batch {batch_id} of {self.plan.stream} does not add up: {report}",
+                "please report this; the marks stand",
+            )
+        self.ledger.counts = {
+            "read": report.read,
+            "accepted": report.accepted,
+            "rejected": report.rejected,
+            "skipped": report.skipped,
+            "duplicate": report.duplicate,
+        }
+        return report
+
+    def _tell_failure(self, batch_id: int, error: Exception) -> None:
+        facts = facts_of(error)
+        verdict = self.plan.retry.classifier.classify(error)
+        self.observers.batch_failed(
+            self.plan.stream,
+            batch_id=batch_id,
+            scope=verdict.scope,
+            category=verdict.category,
+            error=facts.summary,
+        )

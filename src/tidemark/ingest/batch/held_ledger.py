@@ -1,0 +1,131 @@
+"""The ledger as a running query holds it: read again where it may have moved, and what it commits next."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidemark.contract.errors import RestartStream
+from tidemark.contract.failpoints import reach
+from tidemark.contract.marks import Marks
+from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.ingest.batch.new_offsets import Bounds
+from tidemark.ingest.batch.plan import BatchPlan
+from tidemark.sink.append import Committed, check_still_ours, state_after
+from tidemark.sink.ledger import LedgerState, in_generation, read_state
+from tidemark.sink.table_log import DeltaLog
+
+_FRESH_S = 2.0
+
+
+@dataclass
+class HeldLedger:
+    """What this run knows of its table's marks. One query holds one; whoever changes it holds `busy`.
+
+    `completed` is how far its batches are done: landed, dead letters acknowledged. `dead_lettered` is the end
+    of what became dead letters as a whole while the table was away, from the marks `dead_lettered_from` on:
+    no gap, though beyond the marks.
+    `query` tells the queries of a run apart: a batch that runs again after a restart of the query must not
+    take a late commit of its former self for its own. `read_at`: when the log last said `state`, by the
+    monotonic clock of this process.
+    """
+
+    plan: BatchPlan
+    state: LedgerState
+    counts: Mapping[str, int] = field(default_factory=dict)
+    completed: Marks = field(default_factory=Marks)
+    dead_lettered: Marks = field(default_factory=Marks)
+    dead_lettered_from: Marks = field(default_factory=Marks)
+    query: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    read_at: float = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Elsewhere the clock is another one.
+        return {name: value for name, value in vars(self).items() if name not in ("busy", "read_at")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, busy=threading.Lock(), read_at=0.0)
+
+    def refresh(self, spark: SparkSession) -> None:
+        """Read the log, unless that was done a moment ago.
+
+        Raises RestartStream after a RESTORE, Fenced if another run committed, LedgerError if the table
+        was dropped and created again.
+        """
+        if time.monotonic() - self.read_at < _FRESH_S:
+            return
+        reach("read-log")
+        known = self.state
+        state = in_generation(read_state(DeltaLog(spark, self.plan.table)), self.plan.topic.id)
+        check_still_ours(self.plan.table, known, state, run=self.plan.run)
+        self.state = state.done_at_least(known.done.highest(self.completed))
+        self.read_at = time.monotonic()
+
+    def doubt(self) -> None:
+        """Something is under way that may move it: the next `refresh` reads the log."""
+        self.read_at = 0.0
+
+    def check_joins(self, bounds: Bounds) -> None:
+        """No gap: a batch that starts beyond the marks would claim records that never landed. Not a gap is
+        what this query itself dead-lettered.
+        """
+        joined = self.state.marks
+        if joined >= self.dead_lettered_from:
+            joined = joined.highest(self.dead_lettered)
+        gaps = {p: at for p, at in joined.behind(bounds.start).items() if p in bounds.end}
+        if gaps:
+            raise RestartStream(
+                f"the batch does not join the marks of {self.plan.table}: {gaps} (marks, start)"
+            )
+
+    def next_commit(
+        self, batch: int | str, attempt: int, bounds: Bounds, *, kind: CommitKind = CommitKind.BATCH
+    ) -> OwnCommit:
+        """The own commit of a batch: its marks are the batch's ends, never lower than before. What was
+        dead-lettered below the batch is recorded as jumped.
+        """
+        state = self.state
+        marks = state.marks.highest(bounds.end)
+        return OwnCommit(
+            kind=kind,
+            stream=self.plan.stream,
+            topic_id=self.plan.topic.id,
+            token=f"{self.plan.run}/{batch}/{self.query}-{attempt}",
+            seq=state.seq + 1,
+            base=state.version,
+            marks=marks,
+            done=state.done.highest(self.completed.lowest(marks)),
+            ceiling=state.ceiling.highest(marks),
+            checkpoint=self.plan.checkpoint_id,
+            counts=self.counts,
+            jumped=state.marks.behind(bounds.start),
+            table_id=state.newest.table_id if state.newest else None,
+        )
+
+    @property
+    def unrecorded(self) -> Bounds | None:
+        """What was dead-lettered and not recorded by a commit yet, as bounds of an empty batch behind it."""
+        if self.dead_lettered <= self.state.marks:
+            return None
+        end = self.state.marks.highest(self.dead_lettered)
+        return Bounds(end, end)
+
+    def committed(self, commit: Committed) -> None:
+        self.state = state_after(commit, self.state)
+        self.read_at = time.monotonic()
+
+    def done_up_to(self, end: Marks, *, landed: bool = True) -> None:
+        """A batch is complete up to there; the next commit says so. Not `landed`: as dead letters alone."""
+        self.completed = self.completed.highest(end)
+        if not landed:
+            if self.unrecorded is None:
+                self.dead_lettered_from = self.state.marks
+            self.dead_lettered = self.dead_lettered.highest(end)
+        self.state = self.state.done_at_least(self.completed)

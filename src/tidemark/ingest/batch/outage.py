@@ -1,0 +1,74 @@
+"""A batch whose table is away becomes dead letters, all of it: `on-exhausted: dead-letter` (DESIGN §4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.config.destination import TableRef
+from tidemark.contract import records
+from tidemark.contract.errors import BreakerOpen, RetriesExhausted
+from tidemark.contract.failure_codes import FailureCode
+from tidemark.contract.failures import Action
+from tidemark.contract.routes import Route
+from tidemark.ingest.batch.counts import Census
+from tidemark.ingest.batch.plan import BatchPlan
+
+STAGE = "append"
+_MESSAGE_LIMIT = 500
+
+
+def may_dead_letter(plan: BatchPlan, error: RetriesExhausted | BreakerOpen) -> bool:
+    """Whether the batch may be dead-lettered: the stream or the failure's rule says so, it has a DLQ, and
+    its checkpoint does not lie on the store that is away.
+    """
+    told = plan.retry.classifier.classify(error).action is Action.DLQ
+    wanted = told or plan.processing.on_exhausted == "dead-letter"
+    if plan.idempotency.merge_keys:
+        # A version of an entity that is replayed later could not be told from the newest one.
+        return False
+    return wanted and plan.dead_letters is not None and not on_one_store(plan.table, plan.checkpoint.path)
+
+
+def all_rejected(census: Census) -> Census:
+    return replace(census, rejected=census.rejected + census.novel_accepted, novel_accepted=0, letters=None)
+
+
+def with_accepted_as_rejected(routed: DataFrame, why: str) -> DataFrame:
+    """The batch with its new accepted records rejected as DEPENDENCY_UNAVAILABLE, and so replayable.
+
+    In and out: classified records with `novel`. What the table would decide is among them: it cannot be
+    asked, and a replay that finds a record landed resolves its dead letter.
+    """
+    good = (F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("novel")
+    failure = F.struct(
+        F.lit(FailureCode.DEPENDENCY_UNAVAILABLE.value).alias("code"),
+        F.lit(STAGE).alias("stage"),
+        F.lit(why[:_MESSAGE_LIMIT]).alias("message"),
+        F.lit(None).cast("string").alias("format"),
+        F.array().alias("faults"),
+    ).cast(records.FAILURE_DDL)
+    return routed.withColumns(
+        {
+            records.FAILURE: F.when(good, failure).otherwise(F.col(records.FAILURE)),
+            records.ROUTE: F.when(good, F.lit(Route.REJECTED.value)).otherwise(F.col(records.ROUTE)),
+        }
+    )
+
+
+def on_one_store(table: TableRef, checkpoint: str) -> bool:
+    """Whether the checkpoint lies on the object store that the table is on: then nothing can advance.
+
+    Folders of this machine are taken for stores of their own, as the checkpoint was written a moment ago.
+    """
+    if table.path is None:
+        return False
+    one, other = urlsplit(table.path), urlsplit(checkpoint)
+    return bool(one.netloc) and (_kind(one.scheme), one.netloc) == (_kind(other.scheme), other.netloc)
+
+
+def _kind(scheme: str) -> str:
+    return "s3" if scheme in ("s3", "s3a", "s3n") else scheme

@@ -1,0 +1,38 @@
+"""What a batch is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidemark.config.destination import TableRef
+from tidemark.config.stream import Idempotency, Processing
+from tidemark.contract.marks import Marks
+from tidemark.dead_letters.topic import DeadLetterTopic
+from tidemark.ingest.availability import Patience
+from tidemark.resilience.retry import Retrier
+from tidemark.source.checkpoint import Checkpoint
+from tidemark.source.groups import GroupOffsets
+from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.transform import DecodePlan, SchemaRegistry
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What does not change while a query runs. Picklable: over Connect the batch runs elsewhere."""
+
+    stream: str
+    run: str
+    topic: Topic
+    table: TableRef
+    checkpoint_id: str
+    checkpoint: Checkpoint
+    start: Marks
+    admin: KafkaAdmin
+    processing: Processing
+    dead_letters: DeadLetterTopic | None
+    group: GroupOffsets | None
+    retry: Retrier
+    patience: Patience
+    decode: DecodePlan | None
+    registry: SchemaRegistry | None
+    idempotency: Idempotency = field(default_factory=Idempotency)

@@ -1,0 +1,73 @@
+"""Rejected records to the DLQ topic: step 4 of the batch (DESIGN §2)."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import structlog
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from tidemark.contract import records
+from tidemark.contract.correlation import correlation_id_of
+from tidemark.contract.routes import Route
+from tidemark.dead_letters.oversized import keep_oversized
+from tidemark.dead_letters.topic import REJECTED_COLUMNS, DeadLetterTopic
+from tidemark.ingest.batch.counts import LARGEST_CARRIED_BYTES, Census
+from tidemark.platform.local_rows import rows_of
+
+log = structlog.get_logger(__name__)
+
+_SURELY_FITS = 8 * LARGEST_CARRIED_BYTES
+"""A topic that takes this much takes every record that is carried along, in an envelope too."""
+_ENVELOPE = records.ENVELOPE_DDL.replace(f"{records.TIMESTAMP} TIMESTAMP", f"{records.TIMESTAMP} BIGINT")
+CARRIED_SCHEMA = f"{_ENVELOPE}, {records.FAILURE} {records.FAILURE_DDL}"
+"""Rejected records in the driver: their timestamps are microseconds (`census.Census`)."""
+
+
+def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic) -> Mapping[str, int]:
+    """Publish, and return how many there are per failure code when every one is acknowledged.
+
+    Where the pass over the batch did not carry them all along, they are read a second time, and they alone.
+    The bytes of one that is too large for the topic are in the DLQ table before its pointer is published.
+    """
+    if census.letters is not None:
+        rows = [tuple(row[c] for c in REJECTED_COLUMNS) for row in census.letters]
+        carried = rows_of(routed.sparkSession, rows, CARRIED_SCHEMA).withColumn(
+            records.TIMESTAMP, F.timestamp_micros(records.TIMESTAMP)
+        )
+        if letters.max_bytes < _SURELY_FITS:
+            keep_oversized(carried, letters)
+        letters.publish(carried)
+        _tell(census.letters)
+        return Counter(row[records.FAILURE]["code"] for row in census.letters)
+    is_rejected = (F.col(records.ROUTE) == Route.REJECTED.value) & F.col("novel")
+    # Kept for the count: an observation does not answer on Spark's way of writing to Kafka.
+    rejected = routed.where(is_rejected).select(*REJECTED_COLUMNS).localCheckpoint(eager=False)
+    counted = (
+        rejected.groupBy(F.col(f"{records.FAILURE}.code").alias("code"))
+        .agg(F.count(F.lit(1)).alias("letters"), F.max(letters.too_large()).alias("oversized"))
+        .collect()
+    )
+    if any(row["oversized"] for row in counted):
+        keep_oversized(rejected, letters)
+    letters.publish(rejected)
+    return {row["code"]: row["letters"] for row in counted}
+
+
+def _tell(letters: Sequence[Row]) -> None:
+    """One line a record, at DEBUG: what a batch rejected in all is in its own line."""
+    if not logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
+        return
+    for row in letters:
+        where = f"{row[records.TOPIC]}-{row[records.PARTITION]}-{row[records.OFFSET]}"
+        headers = [(h["name"], h["value"]) for h in row[records.HEADERS] or ()]
+        log.debug(
+            "record rejected",
+            correlation_id=correlation_id_of(headers, where),
+            record=where,
+            code=row[records.FAILURE]["code"],
+            stage=row[records.FAILURE]["stage"],
+        )

@@ -1,0 +1,64 @@
+"""The DLQ table's query beside a running stream, where the configuration asks for it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import TidemarkError
+from tidemark.dead_letters.table_query import keep_letters, start_letters
+from tidemark.resilience.facts import facts_of
+from tidemark.streams.target import Target
+
+log = structlog.get_logger(__name__)
+
+_LOOK_AGAIN_S = 30.0
+
+
+@dataclass
+class LettersBeside:
+    """Called each second: starts the query once there is a DLQ topic, and again where it failed. Never
+    raises into the stream: its letters are safe on the topic.
+    """
+
+    spark: SparkSession
+    settings: Settings
+    target: Target
+    bounded: bool
+    _query: StreamingQuery | None = None
+    _not_before: float = 0.0
+
+    def __call__(self) -> None:
+        if self.bounded or not self._asked or time.monotonic() < self._not_before:
+            return
+        if self._query is not None and self._query.isActive:
+            return
+        self._not_before = time.monotonic() + _LOOK_AGAIN_S
+        try:
+            if self._query is not None and (error := self._query.exception()) is not None:
+                log.warning("dead letters not kept", stream=self.target.name, error=facts_of(error).summary)
+            self._query = start_letters(self.spark, self.settings, self.target, available_now=False)
+        except (TidemarkError, PySparkException) as error:
+            log.warning("dead letters not kept", stream=self.target.name, error=facts_of(error).summary)
+
+    def finish(self) -> None:
+        """Stop the query; a run that reads what is there keeps what is there."""
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+        if not (self.bounded and self._asked):
+            return
+        try:
+            keep_letters(self.spark, self.settings, self.target)
+        except (TidemarkError, PySparkException) as error:
+            log.warning("dead letters not kept", stream=self.target.name, error=facts_of(error).summary)
+
+    @property
+    def _asked(self) -> bool:
+        return self.target.decode is not None and self.target.stream.dead_letter.keep_table

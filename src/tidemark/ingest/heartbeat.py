@@ -1,0 +1,52 @@
+"""Keeps marks alive: log cleanup forgets old commits, so an idle stream commits nothing once a day."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import SparkSession
+
+from tidemark.contract.own_commit import CommitKind
+from tidemark.sink.ledger import LedgerState, read_state
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.topics import Topic
+from tidemark.streams.generation import open_generation
+from tidemark.streams.target import Target
+
+EVERY = timedelta(days=1)
+
+
+def beat_if_due(
+    spark: SparkSession,
+    target: Target,
+    topic: Topic,
+    *,
+    now: datetime,
+    every: timedelta = EVERY,
+    state: LedgerState | None = None,
+) -> bool:
+    """Make an empty own commit with the marks in effect if the newest one is older than `every`.
+
+    `now` has a zone. `state` is the ledger as it was read a moment ago; without it the log is read. Safe
+    beside a running batch of the same run: whoever comes second tries again on the new state. Leaves a
+    restored table alone, as the next start opens its generation.
+    """
+    if state is None:
+        state = read_state(DeltaLog(spark, target.table))
+    if state.newest is None or state.restored or state.newest.topic_id != topic.id:
+        return False
+    if state.newest_at is None or now - state.newest_at.replace(tzinfo=UTC) < every:
+        return False
+    open_generation(
+        spark,
+        target,
+        topic,
+        state,
+        marks=state.marks,
+        done=state.done,
+        ceiling=state.ceiling,
+        reason="heartbeat",
+        kind=CommitKind.HEARTBEAT,
+        checkpoint=state.newest.checkpoint,
+    )
+    return True

@@ -1,0 +1,1 @@
+"""What `idempotency.mode` adds to the ledger: fingerprints, upserts, MERGE."""

@@ -1,0 +1,138 @@
+"""`idempotency.mode: fingerprint`: a record whose content landed before, at another offset, is a duplicate.
+
+The memory is the state of Spark's own `dropDuplicatesWithinWatermark`, and part of the query's checkpoint.
+Its time is that of arrival, so a record's own timestamp never makes it late (DESIGN §3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.config.stream import Idempotency
+from tidemark.contract import records
+from tidemark.contract.dead_letters import REPLAYED_FROM
+from tidemark.contract.errors import DataLoss, RestartStream
+from tidemark.contract.marks import Marks
+from tidemark.contract.routes import Route
+from tidemark.ingest.batch.counts import Census
+from tidemark.ingest.batch.new_offsets import Bounds, Novelty, landed_coordinates
+from tidemark.ingest.batch.plan import BatchPlan
+from tidemark.source.checkpoint import BatchClock, Checkpoint
+from tidemark.source.reader import read_range
+from tidemark.transform.content import FINGERPRINT, content_hash, coordinates_hash
+
+_ARRIVED = "arrived"
+
+
+def drop_seen(classified: DataFrame, options: Idempotency) -> DataFrame:
+    """Leave out accepted records whose content was accepted in the retention window. Streaming frames only.
+
+    In and out: classified records, with `fingerprint` added. Rejected and skipped records are never left
+    out, nor remembered; nor is a dead letter that was published again: its header says what it is.
+
+    An entry is forgotten when a batch comes at least `retention` after it, by the batches' clock; how
+    exactly, is up to `cleanup-interval`, which the clock is cut down to: each step of it costs a batch of
+    its own that cleans up.
+    """
+    keyed = classified.withColumns({_ARRIVED: _arrived(options), FINGERPRINT: _key(options)})
+    delay = f"{delay_ms(options)} milliseconds"
+    return keyed.withWatermark(_ARRIVED, delay).dropDuplicatesWithinWatermark([FINGERPRINT]).drop(_ARRIVED)
+
+
+def delay_ms(options: Idempotency) -> int:
+    """The watermark's delay. Spark keeps an entry twice as long: once beyond its arrival, and once as the
+    watermark's distance; and the clock may have been cut down by one interval.
+    """
+    return (_ms(options.retention) + _interval_ms(options) + 1) // 2
+
+
+def counted(spark: SparkSession, census: Census, plan: BatchPlan, bounds: Bounds) -> Census:
+    """The census of what was left, with what `drop_seen` left out added as duplicates.
+
+    The operator tells nobody in time how many it dropped. As many records as offsets: none. Otherwise
+    the batch's records are counted at the broker once more, without decoding (offsets have holes).
+    """
+    if census.read == sum(bounds.end[p] - bounds.start.at(p) for p in bounds.partitions):
+        return census
+    end = Marks({p: bounds.end[p] for p in bounds.partitions})
+    batch = read_range(spark, plan.admin.kafka, plan.topic, start=bounds.start, end=end)
+    read = plan.retry.call(batch.count, step="count the records of the batch")
+    dropped = read - census.read
+    if dropped < 0:
+        raise DataLoss(
+            f"a batch of {plan.stream} has {census.read} records, but the topic only {read} in its place",
+            "please report this; the marks stand",
+        )
+    return replace(census, read=read, duplicate=census.duplicate + dropped)
+
+
+def not_landed_as_copy(accepted: DataFrame, plan: BatchPlan, novelty: Novelty) -> DataFrame:
+    """Leaves out records of which the table has a copy from the undecided offsets.
+
+    Of two copies in one batch either may be the first, so when the batch runs again the other one may
+    have been dropped. Which contents landed is told by the topic: the table's coordinates, read again.
+    """
+    if not novelty.undecided:
+        return accepted
+    ranges = novelty.undecided
+    again = read_range(
+        accepted.sparkSession,
+        plan.admin.kafka,
+        plan.topic,
+        start=Marks({p: start for p, (start, _) in ranges.items()}),
+        end=Marks({p: end for p, (_, end) in ranges.items()}),
+    ).select(*records.COORDINATES, content_hash(plan.idempotency.content).alias(FINGERPRINT))
+    landed = landed_coordinates(accepted.sparkSession, plan.table, plan.topic.id, ranges)
+    copies = again.join(landed, list(records.COORDINATES), "left_semi").select(FINGERPRINT)
+    return accepted.join(copies, FINGERPRINT, "left_anti")
+
+
+def check_clock(checkpoint: Checkpoint, batch_id: int, options: Idempotency) -> None:
+    """Raises RestartStream where the clock went back so far that Spark would drop new records as late."""
+    if _went_back(checkpoint.clock(batch_id), options):
+        raise RestartStream("the clock went back: new records would be taken for late ones and dropped")
+
+
+def memory_problem(checkpoint: Checkpoint, options: Idempotency, *, now_ms: int) -> str | None:
+    """Why a fresh checkpoint, which remembers nothing, is better than this one; or None.
+
+    Nothing came for as long as contents are remembered: all of them have expired. Spark itself forgets
+    only when something comes.
+    """
+    clock = checkpoint.clock()
+    if _went_back(clock, options):
+        return "the clock went back"
+    if clock is not None and clock.planned_ms + _ms(options.retention) < now_ms:
+        return "all that it remembers has expired"
+    return None
+
+
+def _went_back(clock: BatchClock | None, options: Idempotency) -> bool:
+    if clock is None:
+        return False
+    interval = _interval_ms(options)
+    return clock.planned_ms - clock.planned_ms % interval <= clock.watermark_ms
+
+
+def _key(options: Idempotency) -> Column:
+    headers = F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
+    replayed = F.exists(headers, lambda h: h["name"] == REPLAYED_FROM)
+    compared = (F.col(records.ROUTE) == Route.ACCEPTED.value) & ~replayed
+    return F.when(compared, content_hash(options.content)).otherwise(coordinates_hash())
+
+
+def _arrived(options: Idempotency) -> Column:
+    """The batch's own clock, the same whenever it runs, cut down to the clean-up interval."""
+    now, step = F.unix_millis(F.current_timestamp()), F.lit(_interval_ms(options))
+    return F.timestamp_millis(now - F.pmod(now, step))
+
+
+def _interval_ms(options: Idempotency) -> int:
+    return max(1, _ms(options.cleanup_interval))
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,55 @@
+"""What `idempotency.mode` changes: a stage before the batch, and how accepted rows are written."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.config.stream import Idempotency, Mode
+from tidemark.contract import records
+from tidemark.contract.own_commit import OwnCommit
+from tidemark.contract.routes import Route
+from tidemark.ingest.batch.new_offsets import Bounds, Novelty, not_landed
+from tidemark.ingest.batch.plan import BatchPlan
+from tidemark.ingest.idempotency.fingerprints import drop_seen, not_landed_as_copy
+from tidemark.ingest.idempotency.upserts import versions, with_tombstones
+from tidemark.platform.state_store import use_rocksdb
+from tidemark.sink.append import Committed, append
+from tidemark.sink.merge import Entity, insert, upsert
+from tidemark.streams.target import Target
+
+
+def idempotency_of(target: Target) -> Idempotency:
+    """The mode of one table. A raw landing table holds every record that the topic has, as it is: its
+    records have no columns to merge by, and a copy is a record too.
+    """
+    return target.stream.idempotency if target.decode is not None else Idempotency()
+
+
+def before_the_batch(spark: SparkSession, classified: DataFrame, target: Target) -> DataFrame:
+    """The mode's stage on the streaming frame. In and out: classified records."""
+    options = idempotency_of(target)
+    if options.mode is Mode.FINGERPRINT:
+        use_rocksdb(spark)
+        return drop_seen(classified, options)
+    if options.merge_keys:
+        return with_tombstones(classified, target.schema, options.merge_keys)
+    return classified
+
+
+def write(plan: BatchPlan, routed: DataFrame, own: OwnCommit, bounds: Bounds, novelty: Novelty) -> Committed:
+    """The new accepted rows of a batch as one own commit; see `sink.append.append` for what it guarantees.
+
+    In: classified records with `novel`.
+    """
+    options = plan.idempotency
+    if options.merge_keys:
+        entity = Entity(options.merge_keys, options.order_by)
+        return upsert(versions(routed), plan.table, own, entity)
+    accepted = routed.where((F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("novel"))
+    if options.mode is Mode.MERGE:
+        return insert(accepted.select("row.*"), plan.table, own, bounds.ranges)
+    new = not_landed(accepted, plan.table, plan.topic.id, novelty)
+    if options.mode is Mode.FINGERPRINT:
+        new = not_landed_as_copy(new, plan, novelty)
+    return append(new.select("row.*"), plan.table, own)

@@ -1,0 +1,91 @@
+"""The health board of a process: the source documents' indicators over this configuration's dependencies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidemark.config.destination import TableRef
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import RetriableError
+from tidemark.monitoring import indicators as named
+from tidemark.monitoring.health import HealthBoard
+from tidemark.monitoring.metrics import Metrics
+from tidemark.platform.session import on_databricks
+from tidemark.resilience.breakers import Breakers
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.topics import KafkaAdmin
+
+
+def board_of(
+    settings: Settings,
+    metrics: Metrics,
+    *,
+    spark: Callable[[], SparkSession],
+    facts: Callable[[], Mapping[str, named.StreamFacts]],
+    outcomes: Callable[[], Mapping[str, str | None]],
+    rate: named.DeadLetterRate | None = None,
+) -> HealthBoard:
+    """All six indicators. Kafka and storage decide readiness: without them nothing can be landed."""
+    breakers = Breakers.of(settings)
+    return HealthBoard(
+        {
+            named.KAFKA: named.reachable(lambda: kafka(settings)),
+            named.STORAGE: named.reachable(lambda: storage(settings, spark)),
+            named.DELTA_WRITE: named.delta_write(outcomes),
+            named.BREAKERS: named.breakers(lambda: {b.name: b.state.value for b in breakers.snapshots()}),
+            named.DLQ_RATE: rate or _rate(settings, metrics),
+            named.FRESHNESS: named.freshness(facts, stale_after=settings.metrics.stale_after),
+        },
+        ready=(named.KAFKA, named.STORAGE),
+    )
+
+
+def _rate(settings: Settings, metrics: Metrics) -> named.DeadLetterRate:
+    most = settings.metrics.dead_letter_share
+    return named.DeadLetterRate(lambda: named.processed(metrics), most=most)
+
+
+def kafka(settings: Settings) -> dict[str, object]:
+    """Raises RetriableError where the broker does not answer. A topic that is absent is told, not raised."""
+    admin = KafkaAdmin(settings.kafka, timeout=2.5)
+    topics = {stream.kafka_topic for stream in settings.streams.values()}
+    absent = sorted(t for t in topics if admin.find(t) is None)
+    found: dict[str, object] = {"bootstrapServers": settings.kafka.bootstrap_servers, "topics": len(topics)}
+    return {**found, "absent": absent} if absent else found
+
+
+def storage(settings: Settings, spark: Callable[[], SparkSession]) -> dict[str, object]:
+    """Raises where a table's place cannot be reached, or a local one may not be written."""
+    scheme = "s3" if on_databricks() else "s3a"
+    tables = [t for name in settings.streams for t in settings.tables(name, scheme=scheme).values()]
+    if "://" not in settings.checkpoint_root:
+        _check_folder(settings.checkpoint_root)
+    for table in tables:
+        if table.is_local:
+            _check_folder(str(table.path).removeprefix("file:"))
+        else:
+            _check_log(spark(), table)
+    return {"tables": len(tables)}
+
+
+def _check_folder(path: str) -> None:
+    place = Path(path)
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        raise RetriableError(f"{place} cannot be read and written by this user")
+
+
+def _check_log(spark: SparkSession, table: TableRef) -> None:
+    try:
+        DeltaLog(spark, table)(1)
+    except Exception as error:
+        # A table that is not there yet answers too: its store was reached.
+        told = str(error)
+        if "DELTA_TABLE_NOT_FOUND" in told or "DELTA_MISSING_DELTA_TABLE" in told or "NOT_FOUND" in told:
+            return
+        raise

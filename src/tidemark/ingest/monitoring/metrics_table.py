@@ -1,0 +1,140 @@
+"""One row a batch in a Delta table, for dashboards: appended beside the stream, never a job over its data."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from pyspark.sql import SparkSession
+
+from tidemark.config.destination import TableRef
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.errors import said
+from tidemark.contract.observer import StreamObserver
+from tidemark.ingest.monitoring.background_thread import Beside
+from tidemark.monitoring.metrics import Metrics
+from tidemark.platform.local_rows import rows_of
+
+log = structlog.get_logger(__name__)
+
+SCHEMA = (
+    "at TIMESTAMP, application STRING, run STRING, stream STRING, batch_id BIGINT, version BIGINT,"
+    " read BIGINT, accepted BIGINT, rejected BIGINT, skipped BIGINT, duplicate BIGINT, difference BIGINT,"
+    " unknown_fields BIGINT, seconds DOUBLE, commit_seconds DOUBLE, files_written BIGINT,"
+    " bytes_written BIGINT, lag BIGINT, failures MAP<STRING, BIGINT>, marks MAP<INT, BIGINT>,"
+    " newest TIMESTAMP"
+)
+_MOST_WAITING = 10_000
+_MOST_AT_ONCE = 500
+_SELDOM = 100
+_LONGEST_PAUSE_S = 300.0
+
+
+def pause_after(took: float, *, every: float) -> float:
+    """Seconds until the next append, after one that took so many."""
+    return max(every, min(_LONGEST_PAUSE_S, took * _SELDOM))
+
+
+class MetricsTable(Beside, StreamObserver):
+    """Rows wait in memory and are appended by a thread of its own every `every` seconds, and at the end.
+
+    Where an append takes longer than a hundredth of that, the next one waits a hundred times as long, five
+    minutes at most: it never takes more than a percent of the time. A stream never waits for it. Rows that
+    cannot be written are kept for the next try, the oldest of more than 10,000 dropped; each failure is a
+    warning and a metric.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: TableRef,
+        metrics: Metrics,
+        *,
+        application: str,
+        run: str = "",
+        every: float = 10.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        super().__init__("tidemark-metrics", ends_within=60)
+        self._spark, self._table, self._metrics = spark, table, metrics
+        self._application, self._run, self._every, self._now = application, run, every, now
+        self._waiting: queue.Queue[tuple[Any, ...]] = queue.Queue(_MOST_WAITING)
+        self._kept: list[tuple[Any, ...]] = []
+
+    def batch_landed(self, report: BatchReport) -> None:
+        row = self._row(report)
+        while True:
+            try:
+                self._waiting.put_nowait(row)
+                return
+            except queue.Full:
+                self._lost()
+                self._waiting.get_nowait()
+
+    def flush(self) -> int:
+        """Append what waits; how many rows that were. Never raises."""
+        while len(self._kept) < _MOST_AT_ONCE:
+            try:
+                self._kept.append(self._waiting.get_nowait())
+            except queue.Empty:
+                break
+        rows = self._kept
+        if not rows:
+            return 0
+        try:
+            landed = rows_of(self._spark, rows, SCHEMA)
+            writer = landed.coalesce(1).write.format("delta").mode("append")
+            if self._table.path is not None:
+                writer.save(self._table.path)
+            else:
+                writer.saveAsTable(self._table.sql)
+        except Exception as error:
+            self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
+            told = said(error)
+            log.warning("metrics not written; the stream goes on", table=str(self._table), error=told)
+            return 0
+        self._kept = []
+        return len(rows)
+
+    def _run_beside(self) -> None:
+        wait = self._every
+        while not self._over.wait(wait):
+            began = time.monotonic()
+            while self.flush() == _MOST_AT_ONCE:
+                pass
+            wait = pause_after(time.monotonic() - began, every=self._every)
+        deadline = time.monotonic() + 30
+        while self.flush() and time.monotonic() < deadline:
+            pass
+
+    def _lost(self) -> None:
+        self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
+
+    def _row(self, report: BatchReport) -> tuple[Any, ...]:
+        return (
+            self._now(),
+            self._application,
+            self._run,
+            report.stream,
+            report.batch_id,
+            report.version,
+            report.read,
+            report.accepted,
+            report.rejected,
+            report.skipped,
+            report.duplicate,
+            report.difference,
+            report.unknown_fields,
+            report.seconds,
+            report.commit_seconds,
+            report.files_written,
+            report.bytes_written,
+            report.lag,
+            dict(report.failures),
+            dict(report.marks),
+            None if report.newest is None else report.newest.replace(tzinfo=UTC),
+        )

@@ -1,0 +1,109 @@
+"""Everything that watches a running ingest: metrics, their endpoints, the watch and the metrics table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import TidemarkError
+from tidemark.contract.observer import StreamObserver
+from tidemark.ingest.monitoring.health_checks import board_of
+from tidemark.ingest.monitoring.metrics_table import MetricsTable
+from tidemark.ingest.monitoring.watch import Watch
+from tidemark.monitoring.endpoints import endpoints
+from tidemark.monitoring.indicators import StreamFacts
+from tidemark.monitoring.metrics import Metrics
+from tidemark.monitoring.recording import MetricsObserver, Seen
+from tidemark.platform.session import on_databricks, over_connect
+from tidemark.resilience.breakers import Breakers
+from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.status import PartitionStatus, StreamStatus, status_of
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """`observers` are for the ingest. `url`: where the endpoints answer; None where they do not."""
+
+    metrics: Metrics
+    observers: Sequence[StreamObserver]
+    url: str | None
+
+
+@contextmanager
+def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> Iterator[Telemetry]:
+    """What `metrics` in the configuration asks for, for as long as the `with` lasts.
+
+    Nothing of it can stop a stream: an address that is taken, a table that cannot be written and a broker
+    that does not answer are warnings.
+    """
+    metrics = Metrics(settings.application_name)
+    observer = MetricsObserver(metrics)
+    observers: list[StreamObserver] = [observer]
+    for breaker in Breakers.of(settings).snapshots():
+        metrics.breaker(breaker.name, breaker.state.value)
+    with ExitStack() as running:
+        if settings.metrics.table is not None:
+            table = settings.table(settings.metrics.table, scheme="s3" if on_databricks() else "s3a")
+            observers.append(
+                running.enter_context(
+                    MetricsTable(spark, table, metrics, application=settings.application_name, run=run)
+                )
+            )
+        url = None
+        if settings.metrics.enabled:
+            remote = over_connect(spark)
+            watch = Watch(
+                settings,
+                metrics,
+                lambda: _read(settings, spark) if remote else _looked(settings, observer),
+                sets_lag=remote,
+            )
+            running.enter_context(watch)
+            board = board_of(
+                settings,
+                metrics,
+                spark=lambda: spark,
+                facts=(lambda: _seen(watch, observer)) if remote else observer.facts,
+                outcomes=observer.outcomes,
+            )
+            url = running.enter_context(endpoints(settings.metrics, metrics, board))
+        yield Telemetry(metrics, observers, url)
+
+
+def _read(settings: Settings, spark: SparkSession) -> list[StreamStatus]:
+    """The streams by their tables' logs: over Connect the batches run elsewhere and tell nothing here."""
+    return [status for name in settings.streams for status in status_of(spark, settings, name)]
+
+
+def _seen(watch: Watch, observer: MetricsObserver) -> dict[str, StreamFacts]:
+    """Lag and age by the logs; whether a query runs, and what ended it, by this process."""
+    told = observer.facts()
+    return {
+        name: replace(facts, running=told[name].running, problem=told[name].problem or facts.problem)
+        if name in told
+        else facts
+        for name, facts in watch.facts().items()
+    }
+
+
+def _looked(settings: Settings, observer: MetricsObserver) -> list[StreamStatus]:
+    """The streams by what this process knows of their marks, and the broker of their ends: no Spark job."""
+    admin = KafkaAdmin(settings.kafka, timeout=5.0)
+    return [_status(admin, observer, seen) for seen in observer.streams().values()]
+
+
+def _status(admin: KafkaAdmin, observer: MetricsObserver, seen: Seen) -> StreamStatus:
+    try:
+        topic = admin.describe(seen.topic)
+        ends = admin.ends(topic)
+    except TidemarkError as error:
+        return StreamStatus(seen.stream, seen.topic, seen.table, problem=error.message)
+    observer.ends_known(seen.stream, ends)
+    partitions = tuple(
+        PartitionStatus(p, seen.marks.at(p), end, max(0, end - seen.marks.at(p))) for p, end in ends.items()
+    )
+    return StreamStatus(seen.stream, seen.topic, seen.table, topic.id, partitions)

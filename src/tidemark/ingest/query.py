@@ -1,0 +1,69 @@
+"""Watches a running query until it ends, or until it is told to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidemark.contract.errors import RestartStream, RetriableError
+from tidemark.ingest.batch.handler import IngestBatch
+from tidemark.resilience.facts import facts_of
+
+log = structlog.get_logger(__name__)
+
+_LOOK_S = 1
+_STOP_TIMEOUT_S = 60.0
+
+
+def watch(
+    query: StreamingQuery,
+    handler: IngestBatch,
+    stopping: threading.Event,
+    meanwhile: Callable[[], object],
+) -> None:
+    """Return when the query has read all it was to, or was stopped. `meanwhile` is called each second; what
+    may heal in it is logged; RestartStream ends the query.
+
+    Raises what ended the query: the handler's own error where there is one. The query has ended then.
+    """
+    try:
+        while not _ended(query, handler, stopping):
+            if stopping.is_set():
+                _stop_gently(query)
+                return
+            try:
+                meanwhile()
+            except RestartStream:
+                raise
+            except (RetriableError, PySparkException) as error:
+                log.warning("upkeep failed", query=query.name, error=facts_of(error).summary)
+    finally:
+        if query.isActive:
+            query.stop()
+
+
+def _ended(query: StreamingQuery, handler: IngestBatch, stopping: threading.Event) -> bool:
+    try:
+        return bool(query.awaitTermination(_LOOK_S))
+    except PySparkException as error:
+        if stopping.is_set():
+            return True
+        # Errors of a batch reach here as text; the handler still has the error itself.
+        if handler.failure is not None:
+            raise handler.failure from error
+        raise
+
+
+def _stop_gently(query: StreamingQuery) -> None:
+    """Let the running batch end, within a bound; an abandoned one runs again at the next start."""
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"]:
+        if time.monotonic() > deadline:
+            log.warning("batch abandoned; it runs again at the next start", query=query.name)
+            break
+        time.sleep(0.05)

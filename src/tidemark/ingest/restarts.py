@@ -1,0 +1,47 @@
+"""When a query that ended with a failure starts again, and after how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemark.contract.backoff import Backoff
+from tidemark.contract.errors import RestartStream, RetriesExhausted
+from tidemark.contract.failures import UNCLASSIFIED, Action, Scope
+from tidemark.ingest.batch.held_ledger import HeldLedger
+from tidemark.resilience.classification import Classifier
+
+MOST_IN_A_ROW = 10
+_AFTER_RESTART_S = 1.0
+
+
+@dataclass
+class Streak:
+    """The failures of one stream since it last landed a batch.
+
+    `bounded`: the run is to end, and so ends with an outage instead of waiting for it to pass.
+    """
+
+    bounded: bool
+    classifier: Classifier
+    ledger: HeldLedger | None = None
+    failures: int = 0
+
+    def delay_after(self, error: Exception) -> float | None:
+        """Seconds before the next start, or None where the stream stops.
+
+        A batch that asks for the ledger to be read again gets it, and an outage is waited for without
+        end; what goes on failing for another reason stops after ten times.
+        """
+        if self.ledger is not None and self.ledger.completed:
+            self.failures = 0
+        self.ledger = None
+        self.failures += 1
+        verdict = error.verdict if isinstance(error, RetriesExhausted) else self.classifier.classify(error)
+        stops = self.classifier.classify(error).action in (Action.STOP, Action.SHUTDOWN)
+        if isinstance(error, RestartStream) or verdict.action is Action.RESTART_QUERY:
+            return _AFTER_RESTART_S if self.failures <= MOST_IN_A_ROW else None
+        if self.bounded or stops or verdict.scope is not Scope.DEPENDENCY:
+            return None
+        if verdict == UNCLASSIFIED and self.failures > MOST_IN_A_ROW:
+            return None
+        return Backoff().delay(self.failures)

@@ -1,0 +1,205 @@
+"""Where a query starts: the table's ledger, the topic and the checkpoint brought together (DESIGN §2).
+
+Long because every way a start can go ends here in one decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+from pyspark.sql import SparkSession
+
+from tidemark.config.destination import TableRef
+from tidemark.contract.errors import DataLoss, LedgerError, RetriableError
+from tidemark.contract.marks import Marks
+from tidemark.ingest.start.lost_table import refuse_lost_table, refuse_rows_without_marks
+from tidemark.ingest.start.recreated_topic import remove_mislabelled
+from tidemark.ingest.start.usable_checkpoint import usable_checkpoint
+from tidemark.sink import table as tables
+from tidemark.sink.ledger import LedgerState, read_state
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.checkpoint import Checkpoint
+from tidemark.source.topics import KafkaAdmin, Topic, settled_ends
+from tidemark.streams.completed import with_completed
+from tidemark.streams.generation import open_generation
+from tidemark.streams.target import Target
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Start:
+    """How to start: the ledger's state, and a checkpoint that joins it. A fresh one starts at `marks`.
+
+    `lost`: offsets that retention took and that this start gave up.
+    """
+
+    topic: Topic
+    state: LedgerState
+    checkpoint_id: str
+    checkpoint: Checkpoint
+    marks: Marks
+    fresh: bool
+    lost: int = 0
+
+
+def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: datetime) -> Start:
+    """Decide where to start, opening the table's ledger where needed. `now` has a zone.
+
+    Raises LedgerError for a table that is not this stream's, SchemaConflict, DataLoss where Kafka no
+    longer has what was not read, NonRetriableError without a topic. Nothing is half-made then.
+    """
+    topic = admin.describe(target.stream.kafka_topic)
+    facts = tables.describe(spark, target.table)
+    if facts is None:
+        refuse_lost_table(target)
+        facts = tables.create(spark, target.table, target.schema, target.destination)
+    tables.check_properties(target.table, facts)
+    evolve = target.stream.schema_evolution == "add-columns"
+    tables.check_schema(spark, target.table, facts, target.schema, evolve=evolve)
+
+    state = read_state(DeltaLog(spark, target.table))
+    if state.newest is None:
+        refuse_rows_without_marks(spark, target, facts)
+        refuse_lost_table(target)
+        state = _open(spark, admin, target, topic, state, table_id=facts.id)
+    elif state.newest.stream != target.name:
+        raise LedgerError(
+            f"{target.table} is written by stream {state.newest.stream}, not by {target.name}",
+            f"one stream per table; if the stream was renamed: tidemark adopt --stream {target.name}",
+        )
+    _check_identity(target.table, facts.id, state)
+    state = _reopen_if_needed(spark, admin, target, topic, state)
+    state = with_completed(target, state)
+    usable = usable_checkpoint(target, state, now)
+    checked = _within_kafka(spark, admin, target, topic, state)
+    if usable is not None and checked is state:
+        return Start(topic, state, usable.identifier, usable.checkpoint, usable.initial, fresh=False)
+    mode = target.stream.idempotency.mode.value
+    identifier = f"{mode}-{checked.seq:010d}-{target.run[:8]}"
+    lost = 0 if checked is state or checked.newest is None else _offsets_in(checked.newest.jumped)
+    checkpoint = target.checkpoint(identifier)
+    return Start(topic, checked, identifier, checkpoint, checked.resume, fresh=True, lost=lost)
+
+
+def _check_identity(table: TableRef, table_id: str, state: LedgerState) -> None:
+    known = state.newest.table_id if state.newest else ""
+    if known and known != table_id:
+        raise LedgerError(
+            f"{table} is another table (id {table_id}) than the one its marks belong to (id {known})",
+            "land everything again: tidemark adopt --marks earliest; or go on where the marks stand:"
+            " tidemark adopt --marks kept",
+        )
+
+
+def _open(
+    spark: SparkSession,
+    admin: KafkaAdmin,
+    target: Target,
+    topic: Topic,
+    state: LedgerState,
+    *,
+    table_id: str,
+) -> LedgerState:
+    """The first own commit of a table: the stream's starting offsets become its marks."""
+    latest = target.stream.starting_offsets == "latest"
+    marks = admin.ends(topic) if latest else admin.earliest(topic)
+    try:
+        return open_generation(
+            spark,
+            target,
+            topic,
+            state,
+            marks=marks,
+            done=marks,
+            ceiling=marks,
+            reason="new table",
+            table_id=table_id,
+        )
+    except RetriableError as error:
+        raise LedgerError(
+            f"{target.table} remembers stream {target.name}, but its log holds no marks any more",
+            "take the marks from the rows: tidemark adopt",
+        ) from error
+
+
+def _reopen_if_needed(
+    spark: SparkSession, admin: KafkaAdmin, target: Target, topic: Topic, state: LedgerState
+) -> LedgerState:
+    """After a RESTORE the marks go back, after a new topic they begin again: either opens a generation."""
+    assert state.newest is not None
+    if state.newest.topic_id != topic.id:
+        log.warning(
+            "topic is another one than before; its records are all new",
+            stream=target.name,
+            topic=topic.name,
+            before=state.newest.topic_id,
+            now=topic.id,
+        )
+        remove_mislabelled(spark, admin, target.table, newest=state.newest, topic=topic)
+        nothing = Marks()
+        return open_generation(
+            spark, target, topic, state, marks=nothing, done=nothing, ceiling=nothing, reason="new topic"
+        )
+    if state.restored:
+        log.warning(
+            "table was restored; going on from its older marks", stream=target.name, marks=dict(state.marks)
+        )
+        return open_generation(
+            spark,
+            target,
+            topic,
+            state,
+            marks=state.marks,
+            done=state.done,
+            ceiling=state.ceiling,
+            reason="restored",
+        )
+    return state
+
+
+def _within_kafka(
+    spark: SparkSession, admin: KafkaAdmin, target: Target, topic: Topic, state: LedgerState
+) -> LedgerState:
+    """The marks must lie between the topic's first and end offsets, or records were lost."""
+    ends = settled_ends(admin, topic, Marks({p: o for p, o in state.marks.items() if p in topic.partitions}))
+    beyond = {p: r for p, r in ends.behind(state.marks).items() if p in topic.partitions}
+    if beyond:
+        told = "; ".join(f"partition {p}: marks at {m}, topic ends at {e}" for p, (e, m) in beyond.items())
+        raise DataLoss(
+            f"the marks of {target.table} lie beyond the end of topic {topic.name}: {told}",
+            "the topic lost records (unclean leader election, or truncated); to land what comes from here on:"
+            " tidemark rewind --to-latest",
+        )
+    earliest = admin.earliest(topic)
+    lost = {p: r for p, r in state.resume.behind(earliest).items() if p in topic.partitions}
+    if not lost:
+        return state
+    count = _offsets_in(lost)
+    told = "; ".join(f"partition {p}: offsets {at} to {first - 1}" for p, (at, first) in lost.items())
+    if target.stream.on_data_loss == "stop":
+        raise DataLoss(
+            f"retention took {count} records of topic {topic.name} that were not read yet: {told}",
+            "to record the loss and go on: on-data-loss: continue, or tidemark rewind"
+            + "".join(f" --to-offset {p}={first}" for p, (_, first) in lost.items()),
+        )
+    log.error("records lost to retention", stream=target.name, records=count, ranges=told)
+    marks, done = state.marks.highest(earliest), state.done.highest(earliest)
+    return open_generation(
+        spark,
+        target,
+        topic,
+        state,
+        marks=marks,
+        done=done,
+        ceiling=state.ceiling.highest(marks),
+        jumped=lost,
+        reason="data loss",
+    )
+
+
+def _offsets_in(ranges: Mapping[int, tuple[int, int]]) -> int:
+    return sum(end - begin for begin, end in ranges.values())

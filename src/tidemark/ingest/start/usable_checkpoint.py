@@ -1,0 +1,52 @@
+"""Which checkpoint a start may go on with: the one the newest own commit names, if it joins the marks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from tidemark.contract.marks import Marks
+from tidemark.ingest.idempotency.fingerprints import memory_problem
+from tidemark.sink.ledger import LedgerState
+from tidemark.source.checkpoint import Checkpoint, Position
+from tidemark.streams.target import Target
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Usable:
+    identifier: str
+    checkpoint: Checkpoint
+    position: Position
+    initial: Marks
+
+
+def usable_checkpoint(target: Target, state: LedgerState, now: datetime) -> Usable | None:
+    """The checkpoint that the newest own commit names, if Spark can start from it and it joins the marks.
+
+    Another mode's is never taken: a switch starts afresh, and so does the way back.
+    """
+    assert state.newest is not None
+    named = state.newest.checkpoint
+    if not named.startswith(f"{target.stream.idempotency.mode.value}-"):
+        return None
+    checkpoint = target.checkpoint(named)
+    position, initial = checkpoint.position(), checkpoint.initial()
+    forgets = None
+    if target.remembers:
+        now_ms = round(now.timestamp() * 1000)
+        forgets = memory_problem(checkpoint, target.stream.idempotency, now_ms=now_ms)
+    joins = position is not None and initial is not None and position.end <= state.marks
+    if position is not None and initial is not None and joins and forgets is None:
+        return Usable(named, checkpoint, position, initial)
+    log.warning(
+        "checkpoint cannot be used; resuming from the table's marks",
+        stream=target.name,
+        checkpoint=checkpoint.path,
+        why=forgets
+        or ("missing or damaged" if position is None or initial is None else "ahead of the marks"),
+    )
+    return None

@@ -1,0 +1,51 @@
+"""A table that was away is tried while its stream is idle, or its breaker would wait for new records."""
+
+from __future__ import annotations
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from tidemark.contract.errors import RetriableError
+from tidemark.contract.own_commit import CommitKind
+from tidemark.ingest.availability import TABLE
+from tidemark.ingest.batch.held_ledger import HeldLedger
+from tidemark.ingest.batch.new_offsets import Bounds
+from tidemark.resilience.breaker_state import State
+from tidemark.resilience.facts import facts_of
+from tidemark.sink.append import append_nothing
+
+log = structlog.get_logger(__name__)
+
+
+def probe(spark: SparkSession, ledger: HeldLedger, schema: T.StructType) -> bool:
+    """Try the table with an empty own commit, which also records what was dead-lettered meanwhile, so that
+    it can be replayed; true if it was made. Does nothing while a batch is under way, the table is well, or
+    its breaker leaves it alone.
+
+    Raises Fenced and LedgerError, as a batch would.
+    """
+    plan = ledger.plan
+    breaker = plan.patience.breaker(TABLE)
+    well = breaker.state is State.CLOSED and ledger.unrecorded is None
+    if well or breaker.seconds_until_probe or not ledger.busy.acquire(blocking=False):
+        return False
+    try:
+        plan.patience.attempt(TABLE, lambda: _commit_nothing(spark, ledger, schema))
+        return True
+    except (RetriableError, PySparkException) as error:
+        log.info("the table is still away", stream=plan.stream, error=facts_of(error).summary)
+        return False
+    finally:
+        ledger.busy.release()
+
+
+def _commit_nothing(spark: SparkSession, ledger: HeldLedger, schema: T.StructType) -> None:
+    ledger.refresh(spark)
+    marks = ledger.state.marks
+    own = ledger.next_commit(
+        "probe", ledger.state.seq, ledger.unrecorded or Bounds(marks, marks), kind=CommitKind.HEARTBEAT
+    )
+    ledger.doubt()
+    ledger.committed(append_nothing(spark, ledger.plan.table, own, schema))

@@ -1,0 +1,167 @@
+"""The observer that turns what streams tell into metrics, and remembers what health asks for."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.errors import said
+from tidemark.contract.failures import Scope
+from tidemark.contract.marks import Marks
+from tidemark.contract.observer import StreamObserver
+from tidemark.contract.routes import Route
+from tidemark.monitoring.indicators import StreamFacts
+from tidemark.monitoring.metrics import Metrics
+
+_COMMIT_STEPS = ("append", "commit", "merge")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What this process knows of one stream. `failing`: why its newest attempt did not land, or None."""
+
+    stream: str
+    topic: str
+    table: str
+    marks: Marks = field(default_factory=Marks)
+    ends: Marks | None = None
+    running: bool = True
+    failing: str | None = None
+    problem: str | None = None
+
+    @property
+    def lag(self) -> int | None:
+        if self.ends is None:
+            return None
+        return sum(max(0, end - self.marks.at(p)) for p, end in self.ends.items())
+
+
+class MetricsObserver(StreamObserver):
+    """Feeds `metrics`. Thread-safe; does no I/O, so that a batch pays microseconds for it."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self._lock = threading.Lock()
+        self._seen: dict[str, Seen] = {}
+
+    def streams(self) -> dict[str, Seen]:
+        with self._lock:
+            return dict(self._seen)
+
+    def facts(self) -> dict[str, StreamFacts]:
+        """For the indicator of freshness."""
+        return {
+            name: StreamFacts(seen.running, seen.lag, self.metrics.commit_age(name), seen.problem)
+            for name, seen in self.streams().items()
+        }
+
+    def outcomes(self) -> dict[str, str | None]:
+        """For the indicator of `delta-write`."""
+        return {name: seen.failing for name, seen in self.streams().items()}
+
+    def ends_known(self, stream: str, ends: Marks) -> None:
+        """The topic's ends, looked at again between batches."""
+        with self._lock:
+            if stream in self._seen:
+                self._seen[stream] = replace(self._seen[stream], ends=ends)
+        self._lag(stream)
+
+    def stream_started(
+        self, stream: str, *, topic: str, topic_id: str, table: str, marks: Marks, fresh: bool
+    ) -> None:
+        with self._lock:
+            before = self._seen.get(stream)
+            self._seen[stream] = Seen(stream, topic, table, marks, before.ends if before else None)
+        self.metrics.declare_stream(stream, topic=topic, table=table)
+        self.metrics.set("tidemark_stream_running", 1, stream=stream)
+        if before is not None:
+            self.metrics.add("tidemark_stream_restarts_total", stream=stream)
+        self._lag(stream)
+
+    def offsets_lost(self, stream: str, *, records: int) -> None:
+        self.metrics.add("tidemark_lost_offsets_total", records, stream=stream)
+
+    def batch_landed(self, report: BatchReport) -> None:
+        stream, metrics = report.stream, self.metrics
+        with self._lock:
+            seen = self._seen.get(stream) or Seen(stream, "", "")
+            ends = report.ends if report.ends is not None else seen.ends
+            self._seen[stream] = replace(seen, marks=report.marks, ends=ends, failing=None)
+        metrics.add("tidemark_records_read_total", report.read, stream=stream)
+        for route, count in (
+            (Route.ACCEPTED, report.accepted),
+            (Route.REJECTED, report.rejected),
+            (Route.SKIPPED, report.skipped),
+            (Route.DUPLICATE, report.duplicate),
+        ):
+            metrics.add("tidemark_records_processed_total", count, stream=stream, route=route.value)
+        metrics.add("tidemark_duplicates_total", report.duplicate, stream=stream)
+        metrics.add("tidemark_conflicts_total", report.conflicts, stream=stream)
+        metrics.add("tidemark_unknown_fields_total", report.unknown_fields, stream=stream)
+        if report.copies is not None:
+            metrics.add("tidemark_fingerprint_checks_total", report.read, stream=stream)
+            metrics.add("tidemark_fingerprint_hits_total", report.copies, stream=stream)
+        metrics.dead_letters(stream, report.failures)
+        self._failed(stream, Scope.RECORD, retriable=False, count=report.rejected)
+        metrics.observe("tidemark_batch_latency_seconds", report.seconds, stream=stream)
+        metrics.set("tidemark_reconciliation_difference_records", report.difference, stream=stream)
+        if report.read and report.seconds > 0:
+            rate = report.read / report.seconds
+            metrics.set("tidemark_write_throughput_records_per_second", rate, stream=stream)
+        if report.version is not None:
+            metrics.add("tidemark_delta_commits_total", stream=stream, outcome="committed")
+            metrics.observe("tidemark_storage_write_seconds", report.commit_seconds, stream=stream)
+            metrics.add("tidemark_files_written_total", report.files_written, stream=stream)
+            metrics.add("tidemark_bytes_written_total", report.bytes_written, stream=stream)
+            metrics.committed(stream, version=report.version)
+        self._lag(stream)
+
+    def batch_failed(self, stream: str, *, batch_id: int, scope: Scope, category: str, error: str) -> None:
+        self._failed(stream, scope, retriable=scope is Scope.DEPENDENCY)
+        self._failing(stream, error)
+
+    def retrying(self, stream: str, *, step: str, attempt: int, delay: float, category: str) -> None:
+        topic = self._topic(stream)
+        self.metrics.add("tidemark_retries_total", stream=stream, topic=topic)
+        self._failed(stream, Scope.DEPENDENCY, retriable=True)
+        if step.startswith(_COMMIT_STEPS):
+            self.metrics.add("tidemark_delta_commits_total", stream=stream, outcome="failed")
+            self._failing(stream, f"{category}: attempt {attempt} failed")
+
+    def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
+        self._failed(stream, Scope.DEPENDENCY, retriable=True)
+        self._failing(stream, error)
+
+    def breaker_changed(self, name: str, old: str, new: str, reason: str) -> None:
+        self.metrics.breaker(name, new)
+        self.metrics.add("tidemark_breaker_changes_total", breaker=name, state=new)
+
+    def stream_ended(self, stream: str, error: BaseException | None) -> None:
+        told = None if error is None else said(error)
+        with self._lock:
+            seen = self._seen.get(stream) or Seen(stream, "", "")
+            # A stream that read all there was, or was told to stop, has not failed.
+            self._seen[stream] = replace(seen, running=error is None, problem=told)
+        self.metrics.set("tidemark_stream_running", 0, stream=stream)
+
+    def _failed(self, stream: str, scope: Scope, *, retriable: bool, count: int = 1) -> None:
+        labels = {"stream": stream, "scope": scope.value, "retriable": str(retriable).lower()}
+        self.metrics.add("tidemark_failures_total", count, **labels)
+
+    def _failing(self, stream: str, why: str) -> None:
+        with self._lock:
+            if stream in self._seen:
+                self._seen[stream] = replace(self._seen[stream], failing=why)
+
+    def _topic(self, stream: str) -> str:
+        with self._lock:
+            seen = self._seen.get(stream)
+        return seen.topic if seen else ""
+
+    def _lag(self, stream: str) -> None:
+        with self._lock:
+            seen = self._seen.get(stream)
+        for partition, end in (seen.ends or {}).items() if seen else ():
+            lag = max(0, end - seen.marks.at(partition)) if seen else 0
+            self.metrics.set("tidemark_lag_records", lag, stream=stream, partition=str(partition))

@@ -1,0 +1,192 @@
+"""Decode an offset range again with today's schema and rules, and correct the table (DESIGN §3)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.config.settings import Settings
+from tidemark.contract import records
+from tidemark.contract.errors import DataLoss, UsageError
+from tidemark.contract.marks import Marks
+from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.contract.routes import Route
+from tidemark.dead_letters.codes import code_counts
+from tidemark.resilience.classification import classifier_for
+from tidemark.resilience.retry import retrier_for
+from tidemark.sink import table as tables
+from tidemark.sink.merge import correct, within
+from tidemark.sink.replay_commit import newest_replay_seq
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.reader import read_range
+from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.streams.completed import completed_state
+from tidemark.streams.target import Target
+from tidemark.transform import transform
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Backfilled:
+    """What a backfill came to. `changed` rows were another before, `missing` were not there; `rejected` are
+    records that today's rules reject, whatever the table has of them: it keeps that. `version`: of the
+    commit, None for a plan or where nothing was to do.
+    """
+
+    stream: str
+    start: dict[int, int]
+    end: dict[int, int]
+    read: int
+    accepted: int
+    changed: int
+    missing: int
+    rejected: int
+    skipped: int
+    codes: dict[str, int]
+    version: int | None
+    dry_run: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def backfill(
+    spark: SparkSession,
+    settings: Settings,
+    target: Target,
+    *,
+    start: Marks,
+    end: Marks,
+    from_landing: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Backfilled:
+    """Correct the rows of [start, end) in every partition that `end` names, in one REPLAY commit.
+
+    Only what the stream has completed is touched, so it may run meanwhile. Records come from Kafka, or from
+    the stream's raw landing table, which may reach further back.
+
+    Raises UsageError for a range that the stream has not completed or a table that this cannot correct,
+    DataLoss where Kafka no longer has the range, RetriesExhausted when the stream's own commits come first
+    again and again.
+    """
+    if target.decode is None or target.stream.idempotency.merge_keys:
+        raise UsageError(
+            f"{target.table} cannot be corrected by coordinates: it has"
+            f" {'raw records' if target.decode is None else 'one row per entity'}",
+            "read the topic again instead: tidemark rewind",
+        )
+    admin = KafkaAdmin(settings.kafka)
+    topic = admin.describe(target.stream.kafka_topic)
+    state = completed_state(spark, target, topic)
+    beyond = {p: o for p, o in end.items() if o > state.resume.at(p)}
+    if beyond:
+        raise UsageError(
+            f"the stream has not completed {beyond} yet (partition: end of the range)",
+            f"it has completed {dict(state.resume)}; start the stream first, or choose an earlier end",
+        )
+    progress("read and decode")
+    envelopes = (
+        _landed(spark, settings, target, topic, start, end)
+        if from_landing
+        else _from_kafka(spark, settings, admin, topic, start, end)
+    )
+    routed = transform(envelopes, target.decode).localCheckpoint()
+    rows = routed.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
+    ranges = {p: (start.at(p), o) for p, o in end.items()}
+    progress("compare with the table")
+    changed, missing = _differences(rows, target, topic, ranges)
+    counts = {r[records.ROUTE]: r["count"] for r in routed.groupBy(records.ROUTE).count().collect()}
+    version = None
+    if not dry_run and changed + missing:
+        progress("correct")
+        version = _correct(spark, target, topic, rows, ranges)
+    done = Backfilled(
+        stream=target.name,
+        start={p: start.at(p) for p in end},
+        end=dict(end),
+        read=sum(counts.values()),
+        accepted=counts.get(Route.ACCEPTED.value, 0),
+        changed=changed,
+        missing=missing,
+        rejected=counts.get(Route.REJECTED.value, 0),
+        skipped=counts.get(Route.SKIPPED.value, 0),
+        codes=code_counts(routed),
+        version=version,
+        dry_run=dry_run,
+    )
+    log.info("backfilled", **done.as_dict())
+    return done
+
+
+def _from_kafka(
+    spark: SparkSession, settings: Settings, admin: KafkaAdmin, topic: Topic, start: Marks, end: Marks
+) -> DataFrame:
+    gone = {p: r for p, r in start.behind(admin.earliest(topic)).items() if p in end}
+    if gone:
+        raise DataLoss(
+            f"topic {topic.name} no longer has {gone} (partition: asked, first there)",
+            "choose a later start, or --from-landing if the stream has a landing table",
+        )
+    return read_range(spark, settings.kafka, topic, start=start, end=end)
+
+
+def _landed(
+    spark: SparkSession, settings: Settings, target: Target, topic: Topic, start: Marks, end: Marks
+) -> DataFrame:
+    landing = settings.tables(target.name).get("landing")
+    if landing is None or tables.describe(spark, landing) is None:
+        raise UsageError(f"stream {target.name} has no landing table", "leave --from-landing out")
+    ranges = {p: (start.at(p), o) for p, o in end.items()}
+    found = spark.table(landing.sql).alias("t").where(within(topic.id, ranges))
+    return found.select(*records.ENVELOPE_COLUMNS)
+
+
+def _differences(
+    rows: DataFrame, target: Target, topic: Topic, ranges: dict[int, tuple[int, int]]
+) -> tuple[int, int]:
+    there = rows.sparkSession.table(target.table.sql).alias("t").where(within(topic.id, ranges))
+    compared = [c for c in rows.columns if c not in records.COORDINATES]
+    old = there.select(*records.COORDINATES, F.struct(*[F.col(f"`{c}`") for c in compared]).alias("_old"))
+    new = rows.select(*records.COORDINATES, F.struct(*[F.col(f"`{c}`") for c in compared]).alias("_new"))
+    joined = new.join(old, list(records.COORDINATES), "left")
+    counted = joined.agg(
+        F.count(F.when(F.col("_old").isNull(), F.lit(1))).alias("missing"),
+        F.count(F.when(F.col("_old").isNotNull() & ~F.col("_old").eqNullSafe(F.col("_new")), F.lit(1))).alias(
+            "changed"
+        ),
+    ).first()
+    assert counted is not None
+    return counted["changed"], counted["missing"]
+
+
+def _correct(
+    spark: SparkSession, target: Target, topic: Topic, rows: DataFrame, ranges: dict[int, tuple[int, int]]
+) -> int:
+    run = uuid.uuid4().hex
+    attempts = 0
+
+    def attempt() -> int:
+        nonlocal attempts
+        attempts += 1
+        own = OwnCommit(
+            kind=CommitKind.REPLAY,
+            stream=target.name,
+            topic_id=topic.id,
+            token=f"{run}/backfill/{attempts}",
+            seq=newest_replay_seq(spark, target.table) + 1,
+            base=DeltaLog(spark, target.table)(1).version,
+            reason="backfill",
+        )
+        return correct(rows, target.table, own, ranges).version
+
+    retry = retrier_for(target.stream.processing, classifier_for(target.stream.failures))
+    commits = retry.for_commits(target.stream.processing.max_commit_retries)
+    return retry.call(lambda: commits.call(attempt, step="commit"), step=f"backfill of {target.table}")

@@ -1,0 +1,96 @@
+"""The memory of `fingerprint` from outside: how large it is, and how to empty it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.contract.errors import LedgerError, UsageError
+from tidemark.ingest.idempotency.fingerprints import delay_ms
+from tidemark.sink import table as tables
+from tidemark.sink.ledger import LedgerState, read_state
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.completed import with_completed
+from tidemark.streams.generation import open_generation
+from tidemark.streams.target import Target
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Entries after the newest committed batch; `oldest` and `newest`: when they arrived, UTC.
+
+    Rejected, skipped and published-again records have an entry too, which nothing is equal to.
+    """
+
+    stream: str
+    checkpoint: str
+    entries: int
+    oldest: datetime | None
+    newest: datetime | None
+
+
+def memory_of(spark: SparkSession, target: Target) -> Memory:
+    """What the stream remembers. Reads the newest checkpoint only; safe beside a running stream.
+
+    Raises UsageError for a stream of another mode, LedgerError where the table has no marks yet.
+    """
+    state = _state(spark, target)
+    assert state.newest is not None
+    named = state.newest.checkpoint
+    nothing = Memory(target.name, named, 0, None, None)
+    if not named.startswith("fingerprint-") or target.checkpoint(named).position() is None:
+        return nothing
+    # Spark makes the coordinator of state stores, which the reader asks, along with this.
+    _ = spark.streams.active
+    try:
+        entries = spark.read.format("statestore").load(target.checkpoint(named).path)
+        expires = F.col("value.expiresAtMicros")
+        found = entries.agg(
+            F.count(F.lit(1)).alias("entries"),
+            *[
+                F.timestamp_micros(of(expires) - delay_ms(target.stream.idempotency) * 1000).alias(name)
+                for name, of in (("oldest", F.min), ("newest", F.max))
+            ],
+        ).first()
+    except PySparkException as error:
+        if "STDS_" in (error.getCondition() or ""):
+            return nothing
+        raise
+    assert found is not None
+    return Memory(target.name, named, found["entries"], found["oldest"], found["newest"])
+
+
+def forget(spark: SparkSession, admin: KafkaAdmin, target: Target) -> LedgerState:
+    """Make an own commit after which the next start takes a fresh checkpoint, from the same marks.
+
+    No record is lost or lands twice by its coordinates. It is a commit of the stream's chain, so a running
+    stream is fenced and stops. Raises as `memory_of`.
+    """
+    state = with_completed(target, _state(spark, target))
+    return open_generation(
+        spark,
+        target,
+        admin.describe(target.stream.kafka_topic),
+        state,
+        marks=state.marks,
+        done=state.done,
+        ceiling=state.ceiling,
+        reason="fingerprints reset",
+    )
+
+
+def _state(spark: SparkSession, target: Target) -> LedgerState:
+    if not target.remembers:
+        mode = target.stream.idempotency.mode.value
+        raise UsageError(f"{target.name} remembers no fingerprints", f"its idempotency.mode is {mode}")
+    if tables.describe(spark, target.table) is None:
+        raise LedgerError(f"there is no table {target.table} yet", "tidemark ingest creates it")
+    state = read_state(DeltaLog(spark, target.table))
+    if state.newest is None:
+        raise LedgerError(f"{target.table} has no marks of ours", "tidemark adopt sets them")
+    return state

@@ -1,0 +1,100 @@
+"""The bundle's jobs: one call each for a notebook, from settings to what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.config.settings import Settings
+from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.errors import NonRetriableError
+from tidemark.contract.marks import Marks
+from tidemark.contract.observer import SilentObserver
+from tidemark.ingest.application import Ingest
+from tidemark.ingest.monitoring.telemetry import telemetry_of
+from tidemark.monitoring.logging import configure_logging
+from tidemark.sink import table as tables
+from tidemark.source.reader import read_range
+from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.targets import targets_of
+
+_COUNTED = ("read", "accepted", "rejected", "skipped", "duplicate")
+
+
+def ingest_job(
+    spark: SparkSession, settings: Settings, streams: Sequence[str] = (), *, available_now: bool = True
+) -> dict[str, dict[str, int]]:
+    """Land the streams, all by default; the records of each, by what became of them.
+
+    Raises the failure of the first stream that stopped, once the others have ended.
+    """
+    logs_of(settings)
+    totals = _Totals()
+    with telemetry_of(settings, spark) as telemetry:
+        observers = [totals, *telemetry.observers]
+        outcomes = Ingest(spark, settings, streams, available_now=available_now, observers=observers).run()
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if failed:
+        names = ", ".join(outcome.name for outcome in failed)
+        raise NonRetriableError(f"stopped: {names}: {failed[0].error}") from failed[0].error
+    return {o.name: totals.of.get(o.name, dict.fromkeys(_COUNTED, 0)) for o in outcomes}
+
+
+def create_tables_job(spark: SparkSession, settings: Settings, streams: Sequence[str] = ()) -> dict[str, str]:
+    """Create the streams' tables where they are absent: each table, and whether it was created or there.
+
+    Running it again changes nothing. Raises SchemaConflict where a table differs from its stream.
+    """
+    logs_of(settings)
+    found: dict[str, str] = {}
+    for name in streams or list(settings.streams):
+        for target in targets_of(spark, settings, name, run="create-tables"):
+            facts = tables.describe(spark, target.table)
+            found[str(target.table)] = "created" if facts is None else "there"
+            if facts is None:
+                facts = tables.create(spark, target.table, target.schema, target.destination)
+            evolve = target.stream.schema_evolution == "add-columns"
+            tables.check_schema(spark, target.table, facts, target.schema, evolve=evolve)
+    return found
+
+
+def envelopes_of(
+    spark: SparkSession,
+    settings: Settings,
+    stream: str,
+    *,
+    partition: int = 0,
+    first: int = 0,
+    count: int = 20,
+) -> DataFrame:
+    """Records as Kafka holds them, for a look: `ENVELOPE_COLUMNS` of [first, first + count).
+
+    Offsets that the topic does not have are left out.
+    """
+    admin = KafkaAdmin(settings.kafka)
+    topic = admin.describe(settings.stream(stream).kafka_topic)
+    low, high = admin.earliest(topic).at(partition), admin.ends(topic).at(partition)
+    start = min(max(first, low), high)
+    end = min(start + count, high)
+    return read_range(
+        spark, settings.kafka, topic, start=Marks({partition: start}), end=Marks({partition: end})
+    )
+
+
+def logs_of(settings: Settings) -> None:
+    logs = settings.logging
+    configure_logging(logs.format, logs.level, secret_fields=logs.secret_fields)
+
+
+class _Totals(SilentObserver):
+    """Adds up the batches of each stream."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, dict[str, int]] = {}
+
+    def batch_landed(self, report: BatchReport) -> None:
+        counts: dict[str, Any] = self.of.setdefault(report.stream, dict.fromkeys(_COUNTED, 0))
+        for name in _COUNTED:
+            counts[name] += getattr(report, name)

@@ -1,0 +1,168 @@
+"""Upkeep of a stream's tables: compaction, vacuum, old checkpoints, forgotten dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.config.destination import TableRef
+from tidemark.contract.dead_letters import LETTER_ID, LetterStatus
+from tidemark.contract.errors import UsageError
+from tidemark.dead_letters.table import LetterTable
+from tidemark.platform.commit_lock import commit_lock
+from tidemark.platform.files import files_at
+from tidemark.sink import table as tables
+from tidemark.sink.ledger import read_state
+from tidemark.sink.table_log import DeltaLog
+from tidemark.streams.target import Target
+
+log = structlog.get_logger(__name__)
+
+SHORTEST_RETENTION_HOURS = 168
+"""Delta's own seven days: a reader of an older version, and a RESTORE to it, still find their files."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """One piece of upkeep. `files`: removed by it; for a compaction the small files it put together."""
+
+    table: str
+    what: str
+    files: int
+    detail: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"table": self.table, "what": self.what, "files": self.files, "detail": self.detail}
+
+
+@dataclass(frozen=True)
+class Upkept:
+    """What to do. `today` is given, so that a closed COB date is one by the caller's clock.
+
+    `open_partitions`: compact the partitions that still receive records too.
+    """
+
+    today: date
+    open_partitions: bool = False
+    retention_hours: int = SHORTEST_RETENTION_HOURS
+    forget_letters_after: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.retention_hours < SHORTEST_RETENTION_HOURS:
+            raise UsageError(
+                f"a retention of {self.retention_hours} h is below {SHORTEST_RETENTION_HOURS} h: files that"
+                " running queries read, or that a RESTORE needs, would be gone",
+                f"keep {SHORTEST_RETENTION_HOURS} h or more",
+            )
+
+
+def maintain(spark: SparkSession, target: Target, how: Upkept) -> Iterator[Done]:
+    """Each piece as it is done. None of them is an own commit or moves a mark; a stream may write meanwhile.
+
+    Rows stay as they are: OPTIMIZE rearranges files, VACUUM removes those that no version in the retention
+    needs, and only checkpoints that no own commit names any more are deleted.
+    """
+    landed = [target.table] if target.decode is None else [target.table, *_letters_of(target)]
+    for table in landed:
+        if tables.describe(spark, table) is None:
+            continue
+        closed = _closed_dates(target, how.today) if table == target.table else None
+        if closed is not None:
+            yield _compact(spark, table, closed)
+        if closed is None or how.open_partitions:
+            yield _compact(spark, table)
+        yield _vacuum(spark, table, how)
+    yield from _old_checkpoints(spark, target)
+    if how.forget_letters_after is not None and target.decode is not None:
+        yield from _forget_letters(spark, LetterTable(target.table), how)
+
+
+def _letters_of(target: Target) -> tuple[TableRef, TableRef]:
+    letters = LetterTable(target.table)
+    return letters.facts, letters.statuses
+
+
+def _closed_dates(target: Target, today: date) -> str | None:
+    """The partitions of COB dates that are over, as a condition: nothing is added there any more. None for a
+    table that is not partitioned by them.
+    """
+    cob = target.stream.cob.column if target.stream.cob is not None else None
+    partitioned = cob is not None and cob in target.destination.partition_columns
+    return f"`{cob}` < DATE'{today.isoformat()}'" if partitioned else None
+
+
+def _compact(spark: SparkSession, table: TableRef, where: str = "") -> Done:
+    with commit_lock(table):
+        found = (
+            spark.sql(f"OPTIMIZE {table.sql}" + (f" WHERE {where}" if where else ""))
+            .select("metrics.*")
+            .first()
+        )
+    removed = int(found["numFilesRemoved"]) if found is not None else 0
+    added = int(found["numFilesAdded"]) if found is not None else 0
+    return _told(table, "compacted", removed, f"into {added} files" + (f", {where}" if where else ""))
+
+
+def _vacuum(spark: SparkSession, table: TableRef, how: Upkept) -> Done:
+    dry = spark.sql(f"VACUUM {table.sql} RETAIN {how.retention_hours} HOURS DRY RUN").count()
+    if dry:
+        spark.sql(f"VACUUM {table.sql} RETAIN {how.retention_hours} HOURS")
+    return _told(table, "vacuumed", dry, f"kept {how.retention_hours} h")
+
+
+def _old_checkpoints(spark: SparkSession, target: Target) -> Iterator[Done]:
+    """A checkpoint that the newest own commit does not name is never started from again."""
+    if tables.describe(spark, target.table) is None:
+        return
+    newest = read_state(DeltaLog(spark, target.table), accept_emptied=True).newest
+    if newest is None or not newest.checkpoint:
+        return
+    folder = target.checkpoint(newest.checkpoint).path.rpartition("/")[0]
+    files = files_at(folder)
+    seq = _seq_of(newest.checkpoint)
+    for name in files.names(folder):
+        # A start that is under way has made its own already, with a higher seq than the newest commit's.
+        if (
+            name != newest.checkpoint
+            and _seq_of(name) is not None
+            and (seq is None or (_seq_of(name) or 0) < seq)
+        ):
+            files.delete(f"{folder}/{name}")
+            yield _told(target.table, "checkpoint removed", 1, name)
+
+
+def _seq_of(checkpoint: str) -> int | None:
+    """The seq in `{mode}-{seq}-{run}`."""
+    parts = checkpoint.rsplit("-", 2)
+    return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None
+
+
+def _forget_letters(spark: SparkSession, table: LetterTable, how: Upkept) -> Iterator[Done]:
+    """Resolved and discarded letters whose last event is older, with their bytes and their events."""
+    assert how.forget_letters_after is not None
+    if not table.exists(spark):
+        return
+    before = datetime.combine(how.today, datetime.min.time(), tzinfo=UTC) - how.forget_letters_after
+    closed = [LetterStatus.RESOLVED.value, LetterStatus.DISCARDED.value]
+    old = (
+        table.letters(spark)
+        .where(F.col("status").isin(*closed) & (F.col("status_at") < F.lit(before)))
+        .select(LETTER_ID)
+        .localCheckpoint()
+    )
+    count = old.count()
+    if count:
+        table.forget(old)
+    yield _told(table.facts, "letters forgotten", count, f"closed before {before:%Y-%m-%d}")
+
+
+def _told(table: TableRef, what: str, files: int, detail: str) -> Done:
+    done = Done(str(table), what, files, detail)
+    log.info("upkeep", **done.as_dict())
+    return done

@@ -1,0 +1,153 @@
+"""Set a stream's marks by hand, back or forward, with what is skipped on record (DESIGN §2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import structlog
+from pyspark.sql import SparkSession
+
+from tidemark.contract.errors import LedgerError, UsageError
+from tidemark.contract.marks import Marks
+from tidemark.contract.own_commit import CommitKind
+from tidemark.sink import table as tables
+from tidemark.sink.ledger import LedgerState, in_generation, read_state
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.streams.completed import with_completed
+from tidemark.streams.generation import open_generation
+from tidemark.streams.target import Target
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class To:
+    """Where the marks are to go: exactly one of these. Partitions that `offsets` leaves out stay."""
+
+    offsets: Mapping[int, int] | None = None
+    time: datetime | None = None
+    earliest: bool = False
+    latest: bool = False
+
+    def __post_init__(self) -> None:
+        if sum([self.offsets is not None, self.time is not None, self.earliest, self.latest]) != 1:
+            raise UsageError("say where to: one of offsets, a time, earliest and latest")
+
+
+@dataclass(frozen=True)
+class Rewound:
+    """A rewind, planned or made: `version` is None for a plan. `skipped`: partition to [from, to) that no
+    query will read; `again`: partition to [from, to) that is read once more, and lands nothing twice.
+    `completed`: marks up to which the dead letters are published too.
+    """
+
+    stream: str
+    table: str
+    before: Marks
+    completed: Marks
+    after: Marks
+    version: int | None = None
+
+    @property
+    def skipped(self) -> dict[int, tuple[int, int]]:
+        """Below the old marks, too, where a crash left rejected records unpublished."""
+        ahead = self.before.behind(self.after)
+        return {p: (min(low, self.completed.at(p)), high) for p, (low, high) in ahead.items()}
+
+    @property
+    def again(self) -> dict[int, tuple[int, int]]:
+        return self.after.behind(self.before)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "stream": self.stream,
+            "table": self.table,
+            "before": dict(self.before),
+            "after": dict(self.after),
+            "skipped": {p: list(r) for p, r in self.skipped.items()},
+            "again": {p: list(r) for p, r in self.again.items()},
+            "version": self.version,
+        }
+
+
+def plan_rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: To) -> Rewound:
+    """What `rewind` would set. Changes nothing.
+
+    Raises UsageError for a partition that the topic has not, or an offset outside of what it holds, and
+    LedgerError where there are no marks to move.
+    """
+    topic = admin.describe(target.stream.kafka_topic)
+    state = _state(spark, target, topic)
+    marks = _marks(admin, topic, state, to)
+    return Rewound(target.name, str(target.table), state.marks, state.done, marks)
+
+
+def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: To) -> Rewound:
+    """Move the marks in one own commit. A running stream is fenced by it; the next start goes on from there.
+
+    Back: what is read again lands by coordinates, so rows that are there stay single. Forward: the skipped
+    ranges are in the commit (`jumped`), and land no more unless the marks go back.
+    """
+    topic = admin.describe(target.stream.kafka_topic)
+    state = _state(spark, target, topic)
+    marks = _marks(admin, topic, state, to)
+    planned = Rewound(target.name, str(target.table), state.marks, state.done, marks)
+    opened = open_generation(
+        spark,
+        target,
+        topic,
+        state,
+        marks=marks,
+        done=_done(state, marks),
+        ceiling=state.ceiling.highest(state.marks).highest(marks),
+        reason="rewind",
+        kind=CommitKind.REWIND,
+        jumped=planned.skipped,
+    )
+    log.warning("marks moved", **{**planned.as_dict(), "version": opened.version})
+    return replace(planned, version=opened.version)
+
+
+def _done(state: LedgerState, marks: Marks) -> Marks:
+    """Where marks stay or go back, dead letters that a crash left unpublished are still to come."""
+    ahead = state.marks.behind(marks)
+    return Marks({p: o if p in ahead else min(o, state.done.at(p)) for p, o in marks.items()})
+
+
+def _state(spark: SparkSession, target: Target, topic: Topic) -> LedgerState:
+    if tables.describe(spark, target.table) is None:
+        raise LedgerError(f"there is no table {target.table}", "tidemark ingest creates it")
+    state = read_state(DeltaLog(spark, target.table), accept_emptied=True)
+    if state.newest is None:
+        raise LedgerError(f"{target.table} has no marks to move", "take them from the rows: tidemark adopt")
+    if state.newest.stream != target.name:
+        raise LedgerError(
+            f"{target.table} is written by stream {state.newest.stream}, not by {target.name}",
+            f"tidemark adopt --stream {target.name} takes it over",
+        )
+    return with_completed(target, in_generation(state, topic.id))
+
+
+def _marks(admin: KafkaAdmin, topic: Topic, state: LedgerState, to: To) -> Marks:
+    earliest, ends = admin.earliest(topic), admin.ends(topic)
+    if to.earliest:
+        return earliest
+    if to.latest:
+        return ends
+    if to.time is not None:
+        return admin.at_time(topic, round(to.time.timestamp() * 1000))
+    asked = to.offsets or {}
+    wrong = [
+        f"partition {p}: {o} is outside of {earliest.at(p)} to {ends.at(p)}"
+        if p in topic.partitions
+        else f"partition {p}: the topic has {', '.join(map(str, topic.partitions))}"
+        for p, o in asked.items()
+        if p not in topic.partitions or not earliest.at(p) <= o <= ends.at(p)
+    ]
+    if wrong:
+        raise UsageError(f"topic {topic.name}: {'; '.join(wrong)}")
+    return Marks({**state.marks, **asked})

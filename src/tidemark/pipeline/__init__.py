@@ -1,1 +1,0 @@
-"""The order of effects: where a query starts, what a batch does, and who looks after the queries."""

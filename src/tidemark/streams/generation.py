@@ -1,0 +1,51 @@
+"""Opens a generation of a table's ledger: an empty commit that sets the marks, fenced like any other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from tidemark.contract.marks import Marks
+from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.sink.append import append_nothing, state_after
+from tidemark.sink.ledger import LedgerState
+from tidemark.source.topics import Topic
+from tidemark.streams.target import Target
+
+
+def open_generation(
+    spark: SparkSession,
+    target: Target,
+    topic: Topic,
+    state: LedgerState,
+    *,
+    marks: Marks,
+    done: Marks,
+    ceiling: Marks,
+    reason: str,
+    kind: CommitKind = CommitKind.OPEN,
+    jumped: dict[int, tuple[int, int]] | None = None,
+    seq: int | None = None,
+    checkpoint: str = "",
+    table_id: str | None = None,
+) -> LedgerState:
+    """An empty own commit that sets the marks, fenced like any other. `table_id` is kept where not given."""
+    seq = state.seq + 1 if seq is None else seq
+    own = OwnCommit(
+        kind=kind,
+        stream=target.name,
+        topic_id=topic.id,
+        token=f"{target.run}/{reason.replace(' ', '-')}/{seq}",
+        seq=seq,
+        base=state.version,
+        marks=marks,
+        done=done,
+        ceiling=ceiling,
+        checkpoint=checkpoint,
+        jumped=jumped or {},
+        reason=reason,
+        table_id=table_id if table_id is not None or state.newest is None else state.newest.table_id,
+    )
+    committed = append_nothing(spark, target.table, own, target.schema)
+    return replace(state_after(committed, replace(state, ceiling=ceiling)), restored=False)
