@@ -51,7 +51,9 @@ def _novel(novelty: Novelty, coordinate: Coordinate) -> bool:
 
 
 def writer(world: World, run: str) -> Steps:
-    """One query from its start to the topic's end. Order of effects: `ingest.start.decision`, `ingest.batch.handler`."""
+    """One query from its start to the topic's end. The order of effects is that of
+    `ingest.start.decision` and `ingest.batch.handler`.
+    """
     state = world.state()
     yield
     if state.newest is None:

@@ -14,7 +14,7 @@ from tidemark.console.serving import Serving
 from tidemark.listener.from_settings import connection_of
 from tidemark.reports.from_settings import reports_of
 from tidemark.reports.publisher import ensure_topics
-from tidemark.streams.status import status_of
+from tidemark.streams.status import logs_of, status_of
 
 AS_PAGE = {"Accept": "text/html"}
 
@@ -38,7 +38,7 @@ def test_streams_their_lag_and_commits_are_shown_and_measured(
     flow.produce(*[good(n) for n in range(40)], BAD)
     flow.land()
     flow.produce(good(40), good(41))
-    (status,) = status_of(flow.spark, flow.settings(), NAME)
+    (status,) = status_of(logs_of(flow.spark), flow.settings(), NAME)
     assert (status.lag, status.dead_letters) == (2, 1)
     with httpx.Client(base_url=console(flow).server.url, timeout=30) as client:
         shown(client, "/", f"/streams/{NAME}", '<dd class="lag">2</dd>', "<svg", "FRESH")

@@ -29,7 +29,7 @@ from tidemark.ingest.start import decision as start_module
 from tidemark.sink import table as tables
 from tidemark.sink.append import append_nothing
 from tidemark.source.topics import settled_ends
-from tidemark.streams.status import status_of
+from tidemark.streams.status import logs_of, status_of
 from tidemark.transform import DecodePlan, transform
 
 Make = Callable[..., StreamUnderTest]
@@ -92,7 +92,7 @@ def test_the_stream_says_so_when_its_marks_lie_beyond_the_end_of_the_topic(
     append_nothing(flow.spark, flow.table, own, flow.rows.schema)
     monkeypatch.setattr(start_module, "settled_ends", partial(settled_ends, patience=0.0))
 
-    (status,) = status_of(flow.spark, flow.settings(), NAME)
+    (status,) = status_of(logs_of(flow.spark), flow.settings(), NAME)
     assert [(p.mark, p.end_offset, p.lag) for p in status.partitions] == [(500, 3, 0)]
     refused = flow.run().error
     assert isinstance(refused, DataLoss)

@@ -14,7 +14,7 @@ from tidemark.contract.errors import NonRetriableError, SchemaConflict
 from tidemark.dev.producers import SampleRecord
 from tidemark.operations.adopt import MarksFrom, adopt, adoptable_marks
 from tidemark.source.topics import KafkaAdmin
-from tidemark.streams.status import status_of
+from tidemark.streams.status import logs_of, status_of
 from tidemark.streams.targets import targets_of
 
 Make = Callable[..., StreamUnderTest]
@@ -179,7 +179,7 @@ def test_status_shows_mark_end_and_lag_of_each_partition_when_records_wait(strea
     events.produce(*[SampleRecord(good(i), partition=i % 2) for i in range(4)])
     events.land()
     events.produce(SampleRecord(good(9), partition=1))
-    (status,) = status_of(events.spark, events.settings(), "events")
+    (status,) = status_of(logs_of(events.spark), events.settings(), "events")
     assert [(p.partition, p.mark, p.end_offset, p.lag) for p in status.partitions] == [
         (0, 2, 2, 0),
         (1, 2, 3, 1),

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from tests.stream_under_test import NAME, StreamUnderTest, good
 
 from tidemark.source.topics import KafkaAdmin
-from tidemark.streams.status import status_of
+from tidemark.streams.status import logs_of, status_of
 
 
 def test_records_are_counted_and_no_loss_is_seen_when_transactions_leave_holes(
@@ -42,5 +42,5 @@ def test_records_are_counted_and_no_loss_is_seen_when_transactions_leave_holes(
     assert [r.read for r in events.reports] == [1], "the reports of the last run"
     admin = KafkaAdmin(events.settings().kafka)
     assert events.state().marks == admin.ends(admin.describe(events.topic))
-    (status,) = status_of(events.spark, events.settings(), NAME)
+    (status,) = status_of(logs_of(events.spark), events.settings(), NAME)
     assert (status.lag, status.problem) == (0, None)

@@ -29,7 +29,7 @@ from tidemark.reports.assembly import open_service
 from tidemark.reports.from_settings import reports_of
 from tidemark.reports.run import all_strategies
 from tidemark.resilience.breakers import Breakers
-from tidemark.streams.status import StreamStatus, status_of
+from tidemark.streams.status import StreamStatus, logs_of, status_of
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def serving(
     def look() -> list[StreamStatus]:
         for breaker in breakers.snapshots():
             metrics.breaker(breaker.name, breaker.state.value)
-        found = [s for name in settings.streams for s in status_of(spark(), settings, name)]
+        found = [s for name in settings.streams for s in status_of(logs_of(spark()), settings, name)]
         letters.count_if_due()
         return found
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pyspark.sql import SparkSession
-
 
 class Files(Protocol):
     """Reads text and lists names; what is not there reads as None and lists as nothing."""
@@ -67,6 +65,8 @@ class HadoopFiles:
         file_system.delete(target, True)
 
     def _at(self, path: str) -> tuple[Any, Any, Any]:
+        from pyspark.sql import SparkSession
+
         # Each stream has a thread of its own, in which no session is active: the process' one is meant.
         spark: Any = SparkSession.builder.getOrCreate()
         jvm = spark._jvm
@@ -74,9 +74,36 @@ class HadoopFiles:
         return jvm, target.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()), target
 
 
+@dataclass(frozen=True)
+class ArrowFiles:
+    """Objects of a store through pyarrow's own client: no JVM. Paths are `scheme://bucket/key`."""
+
+    filesystem: Any
+
+    def read_text(self, path: str) -> str | None:
+        try:
+            with self.filesystem.open_input_stream(_key(path)) as stream:
+                return str(stream.read(), "utf-8")
+        except (FileNotFoundError, UnicodeDecodeError):
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        from pyarrow.fs import FileSelector
+
+        found = self.filesystem.get_file_info(FileSelector(_key(folder), allow_not_found=True))
+        return sorted(info.base_name for info in found)
+
+    def delete(self, path: str) -> None:
+        self.filesystem.delete_dir(_key(path))
+
+
 def files_at(location: str) -> Files:
     """The way to reach files under this location."""
     return LocalFiles() if location.startswith(("/", "file:")) or "://" not in location else HadoopFiles()
+
+
+def _key(path: str) -> str:
+    return path.partition("://")[2]
 
 
 def _local(path: str) -> Path:

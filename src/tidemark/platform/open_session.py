@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from tidemark.config.settings import Settings
+from tidemark.platform.files import ArrowFiles
 from tidemark.platform.session import get_session, local_session, on_databricks
 from tidemark.platform.spark_conf import is_cluster, spark_master
 
@@ -66,3 +67,27 @@ def s3_options(settings: Settings) -> dict[str, str]:
     if s3.session_token:
         options["fs.s3a.session.token"] = s3.session_token.get_secret_value()
     return options
+
+
+def s3_files(settings: Settings) -> ArrowFiles:
+    """The files of `s3a://` places as the configuration reaches them, without Spark."""
+    from pyarrow.fs import S3FileSystem
+
+    s3 = settings.s3
+    secrets = {
+        "access_key": s3.access_key_id,
+        "secret_key": s3.secret_access_key,
+        "session_token": s3.session_token,
+    }
+    known = {name: secret.get_secret_value() for name, secret in secrets.items() if secret}
+    scheme, _, host = (s3.endpoint or "").rpartition("://")
+    where = {"endpoint_override": host, "scheme": scheme or "https"} if host else {}
+    filesystem = S3FileSystem(
+        region=s3.region,
+        force_virtual_addressing=bool(s3.endpoint) and not s3.path_style,
+        connect_timeout=15,
+        request_timeout=60,
+        **known,
+        **where,
+    )
+    return ArrowFiles(filesystem)

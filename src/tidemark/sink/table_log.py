@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.own_commit import OwnCommit
 from tidemark.sink.damaged_log import log_readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 OWN_OPERATIONS = frozenset({"WRITE", "MERGE"})
 
@@ -81,13 +82,25 @@ class DeltaLog:
 
 
 def _entry(row: dict[str, Any]) -> LogEntry:
-    operation = row["operation"] or ""
-    own = OwnCommit.from_json(row["userMetadata"]) if operation in OWN_OPERATIONS else None
-    return LogEntry(
-        version=row["version"],
-        operation=operation,
+    return entry_of(
+        row["version"],
+        operation=row["operation"] or "",
         timestamp=row["timestamp"],
         parameters=dict(row["operationParameters"] or {}),
         metrics=dict(row["operationMetrics"] or {}),
-        own=own,
+        metadata=row["userMetadata"],
     )
+
+
+def entry_of(
+    version: int,
+    *,
+    operation: str,
+    timestamp: datetime | None,
+    parameters: dict[str, str],
+    metrics: dict[str, str],
+    metadata: str | None,
+) -> LogEntry:
+    """An entry of the log, with the ledger's part of it where the operation is one of ours."""
+    own = OwnCommit.from_json(metadata) if operation in OWN_OPERATIONS else None
+    return LogEntry(version, operation, timestamp, parameters, metrics, own)

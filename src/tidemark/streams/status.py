@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
-
+from tidemark.config.destination import TableRef
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.marks import Marks
 from tidemark.platform.session import on_databricks
 from tidemark.resilience.breaker_state import remembered_in
 from tidemark.resilience.breakers import FOLDER
-from tidemark.sink import table as tables
 from tidemark.sink.ledger import in_generation, read_state
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.table_log import DeltaLog, ReadLog
 from tidemark.source.topics import KafkaAdmin
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,18 @@ class StreamStatus:
         return {**asdict(self), "lag": self.lag}
 
 
-def status_of(spark: SparkSession, settings: Settings, name: str) -> list[StreamStatus]:
+Logs = Callable[[TableRef], ReadLog | None]
+"""The log of a table, or None where there is no table yet."""
+
+
+def logs_of(spark: SparkSession) -> Logs:
+    """The logs of any tables, read by Spark. `sink.log_files.logs_in` reads those of folders without it."""
+    from tidemark.sink import table as tables
+
+    return lambda table: None if tables.describe(spark, table) is None else DeltaLog(spark, table)
+
+
+def status_of(logs: Logs, settings: Settings, name: str) -> list[StreamStatus]:
     """The stream's tables, decoded first. A broker or table that cannot be read becomes `problem`."""
     stream = settings.stream(name)
     found = []
@@ -67,7 +80,7 @@ def status_of(spark: SparkSession, settings: Settings, name: str) -> list[Stream
     for kind, table in settings.tables(name, scheme="s3" if on_databricks() else "s3a").items():
         label = name if kind == "decoded" else f"{name}.{kind}"
         try:
-            status = _status(spark, settings, label, stream.kafka_topic, table)
+            status = _status(logs(table), settings, label, stream.kafka_topic, table)
             if kind == "decoded":
                 status = replace(status, dead_letters=_offsets_in(settings, stream.dlq_topic))
         except TidemarkError as error:
@@ -90,14 +103,15 @@ def _of(breaker: str, label: str) -> bool:
     return breaker.rpartition("/")[0] == label
 
 
-def _status(spark: SparkSession, settings: Settings, label: str, topic_name: str, table: Any) -> StreamStatus:
+def _status(
+    log: ReadLog | None, settings: Settings, label: str, topic_name: str, table: TableRef
+) -> StreamStatus:
     admin = KafkaAdmin(settings.kafka)
     topic = admin.describe(topic_name)
     ends, earliest = admin.ends(topic), admin.earliest(topic)
-    if tables.describe(spark, table) is None:
+    if log is None:
         partitions = _partitions(earliest, ends)
         return StreamStatus(label, topic_name, str(table), topic.id, partitions, problem="not started yet")
-    log = DeltaLog(spark, table)
     written = read_state(log)
     state = in_generation(written, topic.id)
     entry = next((e for e in log(200).entries if e.version == written.newest_version), None)

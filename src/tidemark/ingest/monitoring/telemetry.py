@@ -21,7 +21,7 @@ from tidemark.monitoring.recording import MetricsObserver, Seen
 from tidemark.platform.session import on_databricks, over_connect
 from tidemark.resilience.breakers import Breakers
 from tidemark.source.topics import KafkaAdmin
-from tidemark.streams.status import PartitionStatus, StreamStatus, status_of
+from tidemark.streams.status import PartitionStatus, StreamStatus, logs_of, status_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> I
 
 def _read(settings: Settings, spark: SparkSession) -> list[StreamStatus]:
     """The streams by their tables' logs: over Connect the batches run elsewhere and tell nothing here."""
-    return [status for name in settings.streams for status in status_of(spark, settings, name)]
+    return [status for name in settings.streams for status in status_of(logs_of(spark), settings, name)]
 
 
 def _seen(watch: Watch, observer: MetricsObserver) -> dict[str, StreamFacts]:

@@ -1,0 +1,80 @@
+"""A Delta table's log read from its commit files, without Spark: for commands that only look."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tidemark.config.destination import TableRef
+from tidemark.contract.errors import LedgerError
+from tidemark.platform.files import Files
+from tidemark.sink.table_log import LogEntry, LogPage, ReadLog, entry_of
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """What `DeltaLog` says of a table that is a folder, by the `commitInfo` of its commits.
+
+    A table whose commits lie elsewhere (`catalogManaged`) has a name, not a folder, and is read by Spark.
+    """
+
+    files: Files
+    folder: str
+
+    def __call__(self, limit: int) -> LogPage:
+        """The newest `limit` entries. Raises LedgerError for a commit file that cannot be read."""
+        found = (_COMMIT.fullmatch(name) for name in self.files.names(self.folder))
+        versions = sorted((int(match[1]) for match in found if match), reverse=True)
+        entries = [self._entry(version) for version in versions[:limit]]
+        return LogPage(entries, complete=len(entries) < limit)
+
+    def _entry(self, version: int) -> LogEntry:
+        path = f"{self.folder}/{version:020}.json"
+        text = self.files.read_text(path)
+        try:
+            actions = [json.loads(line) for line in (text or "").splitlines() if line.strip()]
+            info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+        except (ValueError, TypeError) as error:
+            raise LedgerError(
+                f"a file of the table's log cannot be read: {path}",
+                "docs/runbook.md, The table's log is damaged, says what to do",
+            ) from error
+        return entry_of(
+            version,
+            operation=info.get("operation") or "",
+            timestamp=_moment(info.get("inCommitTimestamp", info.get("timestamp"))),
+            parameters=_texts(info.get("operationParameters")),
+            metrics=_texts(info.get("operationMetrics")),
+            metadata=info.get("userMetadata"),
+        )
+
+
+def logs_in(files_at: Callable[[str], Files]) -> Callable[[TableRef], ReadLog | None]:
+    """The log of each table that is a folder; None where it has no commit yet."""
+
+    def log(table: TableRef) -> ReadLog | None:
+        assert table.path is not None
+        folder = f"{table.path.rstrip('/')}/_delta_log"
+        files = files_at(folder)
+        return LogFiles(files, folder) if any(map(_COMMIT.fullmatch, files.names(folder))) else None
+
+    return log
+
+
+def _texts(values: dict[str, Any] | None) -> dict[str, str]:
+    """A map of texts as `DESCRIBE HISTORY` gives it: what is null is left out."""
+    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in (values or {}).items() if v is not None}
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    return (
+        None
+        if milliseconds is None
+        else datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)
+    )
