@@ -38,10 +38,8 @@ test: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/.installed ## The whole suite
 	@$(BIN)/python -m tidemark.platform.ready
 	$(call say,Running the whole suite in $(WORKERS) processes)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-		--durations=40 --durations-min=10 || { \
-		printf '\033[1m%s\033[0m\n' "What failed beside the others runs once more, alone"; \
-		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+	@$(BIN)/python -m pytest -p tools.progress -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+		--durations=40 --durations-min=10
 
 .PHONY: test-fast
 test-fast: .venv/.installed ## The tests that need neither Spark nor a broker
