@@ -103,6 +103,30 @@ def table_changed(spark: SparkSession, folder: Path) -> None:
     )
 
 
+def unknown_feature(spark: SparkSession, folder: Path) -> None:
+    _created(spark, folder, {"delta.feature.nothing": "supported"})
+
+
+def unknown_column_mapping(spark: SparkSession, folder: Path) -> None:
+    _created(spark, folder, {"delta.columnMapping.mode": "sideways"})
+
+
+def reserved_column(spark: SparkSession, folder: Path) -> None:
+    _created(spark, folder, {"delta.enableChangeDataFeed": "true"}, column="_change_type")
+
+
+def unsupported_clustering(spark: SparkSession, folder: Path) -> None:
+    spark.sql(f"CREATE TABLE delta.`{folder}/table` (a MAP<STRING, STRING>) USING delta CLUSTER BY (a)")
+
+
+def _created(
+    spark: SparkSession, folder: Path, properties: dict[str, str], *, column: str = "name"
+) -> None:
+    named = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    table = f"delta.`{folder}/table` (id INT, {column} STRING)"
+    spark.sql(f"CREATE TABLE {table} USING delta TBLPROPERTIES ({named})")
+
+
 def missing_table(spark: SparkSession, folder: Path) -> None:
     spark.table("nowhere.orders").collect()
 

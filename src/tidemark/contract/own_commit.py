@@ -37,6 +37,8 @@ class OwnCommit:
     the highest marks ever committed. `checkpoint` names the query checkpoint that wrote it, or is
     empty. `counts` are those of the batch before: a batch's own are known only once it is committed.
     `jumped` lists ranges that were dead-lettered or lost instead of landed, as partition -> [from, to).
+    `replay_due` is the seq of the newest commit that jumped what an outage dead-lettered, for as long as those
+    dead letters are to be replayed; each commit takes it over from the one before. 0: none is due.
     `table_id` is Delta's id of the table that the marks belong to.
     """
 
@@ -52,6 +54,7 @@ class OwnCommit:
     checkpoint: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     jumped: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    replay_due: int = 0
     reason: str | None = None
     table_id: str | None = None
 
@@ -79,6 +82,7 @@ class OwnCommit:
             "checkpoint": self.checkpoint,
             "counts": dict(self.counts),
             "jumped": {p: list(r) for p, r in self.jumped.items()},
+            "replay_due": self.replay_due or None,
             "reason": self.reason,
             "table_id": self.table_id,
         }
@@ -105,6 +109,7 @@ class OwnCommit:
                 checkpoint=body.get("checkpoint", ""),
                 counts=body.get("counts", {}),
                 jumped={int(p): (r[0], r[1]) for p, r in body.get("jumped", {}).items()},
+                replay_due=body.get("replay_due", 0),
                 reason=body.get("reason"),
                 table_id=body.get("table_id"),
             )

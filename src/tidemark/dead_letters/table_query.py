@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,11 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
-from tidemark.contract.errors import ConfigError
+from tidemark.contract.errors import ConfigError, ShutdownRequested
 from tidemark.contract.failpoints import reach
 from tidemark.contract.marks import Marks
+from tidemark.dead_letters.reader_checkpoint import reader_checkpoint
 from tidemark.dead_letters.reading import letters_of
 from tidemark.dead_letters.table import LetterTable
+from tidemark.platform.files import files_at
 from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.retry import Retrier, retrier_for
 from tidemark.source.reader import read_stream
@@ -23,6 +26,8 @@ from tidemark.streams.target import Target
 from tidemark.streams.targets import targets_of
 
 log = structlog.get_logger(__name__)
+
+_LOOK_S = 1
 
 
 @dataclass
@@ -68,8 +73,8 @@ def start_letters(
     """Start the query, or return None while there is no DLQ topic, and so no dead letter.
 
     The tables are created first. The checkpoint is the reader's, and named after the ids of the DLQ topic and
-    of the table: a table made again gets all letters again. A checkpoint that is lost, and a second reader,
-    only mean that letters are read again: each still stands once.
+    of the table: a table made again gets all letters again. A checkpoint that is lost or that retention
+    passed, and a second reader, only mean that letters are read again: each still stands once.
     """
     table = LetterTable(target.table)
     table_id = table.create(spark)
@@ -85,9 +90,18 @@ def start_letters(
         spark, settings.kafka, topic, start=Marks(), processing=processing, bounded=available_now
     )
     root = f"{settings.checkpoint_root.rstrip('/')}/{target.name}.{reader}"
+    checkpoint = reader_checkpoint(
+        files_at(root),
+        root,
+        f"{topic.id}-{table_id}",
+        topic.name,
+        earliest=admin.earliest(topic),
+        ends=admin.ends(topic),
+        stream=target.name,
+    )
     writer = (
         dlq_records.writeStream.queryName(f"{target.name} dead letters {target.run[:8]}")
-        .option("checkpointLocation", f"{root}/{topic.id}-{table_id}")
+        .option("checkpointLocation", checkpoint)
         .foreachBatch(KeepLetters(target.name, table, retry, processing.max_commit_retries))
     )
     if available_now:
@@ -96,9 +110,21 @@ def start_letters(
 
 
 def keep_letters(
-    spark: SparkSession, settings: Settings, target: Target, *, reader: str = "dead-letters"
+    spark: SparkSession,
+    settings: Settings,
+    target: Target,
+    *,
+    reader: str = "dead-letters",
+    ending: threading.Event | None = None,
 ) -> None:
-    """Bring the DLQ table up to the end of the DLQ topic. Raises what ended the query."""
-    query = start_letters(spark, settings, target, available_now=True, reader=reader)
-    if query is not None:
-        query.awaitTermination()
+    """Bring the DLQ table up to the end of the DLQ topic. Raises what ended the query, and ShutdownRequested
+    once `ending` is set.
+    """
+    ending = ending or threading.Event()
+    query = start_letters(
+        spark, settings, target, available_now=True, reader=reader, sleep=ending.wait
+    )
+    while query is not None and not query.awaitTermination(_LOOK_S):
+        if ending.is_set():
+            query.stop()
+            raise ShutdownRequested(f"the dead letters of {target.name} are read on at the next start")

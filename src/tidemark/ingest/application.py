@@ -193,9 +193,11 @@ class Ingest:
             handler = IngestBatch(plan, ledger, told)
             try:
                 watch(self._start_query(target, start, handler), handler, self._stopping, upkeep)
+                if self.available_now:
+                    replay_outage.finish(self._stopping)
             finally:
-                keep_letters.finish()
-        replay_outage()
+                replay_outage.abandon()
+                keep_letters.finish(self._stopping)
 
     def _plan(self, target: Target, start: Start, admin: KafkaAdmin, patience: Patience) -> BatchPlan:
         group = self.settings.kafka.consumer.group_id

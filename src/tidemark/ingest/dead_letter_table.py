@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.dead_letters.table_query import keep_letters, start_letters
+from tidemark.ingest.query import stop
 from tidemark.resilience.facts import facts_of
 from tidemark.streams.target import Target
 
@@ -47,15 +49,15 @@ class LettersBeside:
         except (TidemarkError, PySparkException) as error:
             log.warning("dead letters not kept", stream=self.target.name, error=facts_of(error).summary)
 
-    def finish(self) -> None:
-        """Stop the query; a run that reads what is there keeps what is there."""
+    def finish(self, stopping: threading.Event) -> None:
+        """Stop the query; a run that reads what is there keeps what is there, unless it is told to stop."""
         if self._query is not None:
-            self._query.stop()
+            stop(self._query, bounded=stopping.is_set())
             self._query = None
-        if not (self.bounded and self._asked):
+        if not (self.bounded and self._asked) or stopping.is_set():
             return
         try:
-            keep_letters(self.spark, self.settings, self.target)
+            keep_letters(self.spark, self.settings, self.target, ending=stopping)
         except (TidemarkError, PySparkException) as error:
             log.warning("dead letters not kept", stream=self.target.name, error=facts_of(error).summary)
 

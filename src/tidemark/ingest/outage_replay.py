@@ -1,26 +1,30 @@
-"""Dead letters of an outage are replayed by themselves once the table is back (DESIGN §4)."""
+"""Dead letters of an outage are replayed by themselves once the table is back, also after a restart."""
 
 from __future__ import annotations
 
+import threading
 import time
+import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.config.settings import Settings
+from tidemark.contract.backoff import Backoff
 from tidemark.contract.dead_letters import LetterStatus
-from tidemark.contract.errors import TidemarkError
+from tidemark.contract.errors import ShutdownRequested
 from tidemark.contract.failure_codes import FailureCode
-from tidemark.contract.marks import Marks
 from tidemark.dead_letters.replay import replay
 from tidemark.dead_letters.selection import Choice
 from tidemark.dead_letters.table import LetterTable
 from tidemark.dead_letters.table_query import keep_letters
 from tidemark.ingest.availability import TABLE
 from tidemark.ingest.batch.held_ledger import HeldLedger
+from tidemark.ingest.table_probe import commit_nothing
+from tidemark.platform.session import over_connect
 from tidemark.resilience.breaker_state import State
 from tidemark.resilience.facts import facts_of
 from tidemark.streams.target import Target
@@ -29,56 +33,141 @@ log = structlog.get_logger(__name__)
 
 OUTAGE = FailureCode.DEPENDENCY_UNAVAILABLE.value
 BY = "tidemark, after an outage"
-_PAUSE_AFTER_FAILURE_S = 30.0
+_BACKOFF = Backoff(base=2.0, cap=60.0)
+_LOOK_AT_THE_LOG_S = 30.0
+_LOCK_S = 5.0
+_GRACE_S = 10.0
 
 
 @dataclass
 class OutageReplay:
-    """Called now and then beside a running query, and when it has ended. Does nothing while the table is
-    away, and nothing where no letter of an outage is open. Letters that a former process left are looked for
-    once. A replay that fails is logged and tried again later; it never ends the stream.
+    """Called each second by the thread that watches a query; the work is done in a thread of its own.
+
+    What is to be replayed says the ledger (`OwnCommit.replay_due`), and a replay that left nothing waiting is
+    recorded there: so it survives the process, and another one goes on with it. Open dead letters of an outage
+    that the DLQ table has already are looked for once. A failed replay, or one that left letters waiting, is
+    tried again with backoff. It never ends the stream.
     """
 
     spark: SparkSession
     settings: Settings
     target: Target
     ledger: HeldLedger
-    _replayed: Marks = field(default_factory=Marks)
+    clock: Callable[[], float] = time.monotonic
     _looked: bool = False
+    _failures: int = 0
     _not_before: float = 0.0
+    _ending: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+    _tag: str = field(default_factory=lambda: f"tidemark-outage-replay-{uuid.uuid4().hex}")
 
     def __call__(self) -> None:
-        if self.target.decode is None or time.monotonic() < self._not_before:
+        if self._under_way or self.clock() < self._not_before or not self._wanted():
             return
+        self._thread = threading.Thread(target=self._attempt, name=f"tidemark-outage-{self.target.name}")
+        # A process that ends leaves what is under way to the next one.
+        self._thread.daemon = True
+        self._thread.start()
+
+    def finish(self, stopping: threading.Event) -> None:
+        """At the end of a run that read all there was: replay what is due, unless it is told to stop."""
+        self._wait(stopping)
+        self._not_before = 0.0
+        self()
+        self._wait(stopping)
+
+    def abandon(self) -> None:
+        """End what is under way, within a bound: the next start goes on with it."""
+        self._ending.set()
+        if self._thread is None:
+            return
+        self._thread.join(_GRACE_S)
+        if self._under_way:
+            log.warning("replay abandoned; the next start goes on with it", stream=self.target.name)
+            self.spark.interruptTag(self._tag)
+            self._thread.join(_GRACE_S)
+
+    @property
+    def _under_way(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _wait(self, stopping: threading.Event) -> None:
+        while self._under_way and not stopping.wait(0.1):
+            pass
+
+    def _wanted(self) -> bool:
+        if self.target.decode is None or self.target.stream.idempotency.merge_keys or self._ending.is_set():
+            return False
+        breaker = self.ledger.plan.patience.breaker(TABLE)
+        if breaker.state is State.OPEN or self.ledger.unrecorded is not None:
+            return False
+        return not self._looked or self._recorded > 0 or over_connect(self.spark)
+
+    @property
+    def _recorded(self) -> int:
+        newest = self.ledger.state.newest
+        return newest.replay_due if newest is not None else 0
+
+    def _attempt(self) -> None:
+        complete = False
         try:
-            if self._owed() and self._table_is_well():
-                self._replay()
-        except (TidemarkError, PySparkException) as error:
-            self._not_before = time.monotonic() + _PAUSE_AFTER_FAILURE_S
+            self.spark.addTag(self._tag)
+            complete = self._replay_what_is_due()
+        except ShutdownRequested:
+            return
+        except Exception as error:
             log.warning("replay failed", stream=self.target.name, error=facts_of(error).summary)
+        if complete:
+            self._failures = 0
+            self._not_before = self.clock() + (_LOOK_AT_THE_LOG_S if over_connect(self.spark) else 0.0)
+            return
+        self._failures += 1
+        delay = _BACKOFF.delay(self._failures)
+        self._not_before = self.clock() + delay
+        log.info("replay is tried again", stream=self.target.name, seconds=round(delay, 1))
 
-    def _replay(self) -> None:
-        before = self.ledger.dead_lettered
-        # A reader of its own: the DLQ table's own query may be running.
-        keep_letters(self.spark, self.settings, self.target, reader="outage-letters")
-        admin = self.ledger.plan.admin
-        done = replay(self.spark, admin, self.target, Choice(codes=(OUTAGE,)), by=BY)
-        if not done.waiting:
-            self._replayed = before
+    def _replay_what_is_due(self) -> bool:
+        """Whether nothing is due any more."""
+        if over_connect(self.spark):
+            # The batches run elsewhere: only the log says what they committed.
+            with self.ledger.busy:
+                self.ledger.refresh(self.spark)
+        due = self._recorded
+        if due > self.ledger.replayed or (not self._looked and self._left_behind()):
+            # A reader of its own: the DLQ table's own query may be running.
+            keep_letters(
+                self.spark, self.settings, self.target, reader="outage-letters", ending=self._ending
+            )
+            admin = self.ledger.plan.admin
+            choice = Choice(codes=(OUTAGE,))
+            done = replay(self.spark, admin, self.target, choice, by=BY, progress=self._go_on)
+            if done.waiting:
+                return False
+            self.ledger.replayed = max(self.ledger.replayed, due)
+        self._looked = True
+        return not due or self._settled()
 
-    def _owed(self) -> bool:
-        if not self._looked:
-            self._looked = True
-            return self._left_behind()
-        return self._replayed != self.ledger.dead_lettered
+    def _settled(self) -> bool:
+        """Record that nothing is due, in an empty own commit; false while a batch is under way."""
+        if not self.ledger.busy.acquire(timeout=_LOCK_S):
+            return False
+        try:
+            self.ledger.refresh(self.spark)
+            if 0 < self._recorded <= self.ledger.replayed:
+                commit_nothing(self.spark, self.ledger, self.target.schema, "replayed")
+            return True
+        finally:
+            self.ledger.busy.release()
 
     def _left_behind(self) -> bool:
+        """Whether the DLQ table has open dead letters of an outage, such as those that a RESTORE reopens."""
         table = LetterTable(self.target.table)
         if not table.exists(self.spark):
             return False
+        table.reopen_undone(self.spark, by=BY)
         still_open = (F.col("failure_code") == OUTAGE) & (F.col("status") == LetterStatus.NEW.value)
         return not table.letters(self.spark).where(still_open).isEmpty()
 
-    def _table_is_well(self) -> bool:
-        breaker = self.ledger.plan.patience.breaker(TABLE)
-        return breaker.state is State.CLOSED and self.ledger.unrecorded is None
+    def _go_on(self, step: str) -> None:
+        if self._ending.is_set():
+            raise ShutdownRequested(f"the replay of {self.target.name} ends before it could {step}")

@@ -18,6 +18,7 @@ log = structlog.get_logger(__name__)
 
 _LOOK_S = 1
 _STOP_TIMEOUT_S = 60.0
+_END_TIMEOUT_S = 15.0
 
 
 def watch(
@@ -44,7 +45,28 @@ def watch(
                 log.warning("upkeep failed", query=query.name, error=facts_of(error).summary)
     finally:
         if query.isActive:
-            query.stop()
+            stop(query, bounded=stopping.is_set())
+
+
+def stop(query: StreamingQuery, *, bounded: bool) -> None:
+    """Stop the query. `bounded`, for a process that is to end: Spark waits for the query's thread without
+    end, which may hang in a call to a store that does not answer.
+    """
+    if not bounded:
+        query.stop()
+        return
+    stopper = threading.Thread(target=_stop_quietly, args=(query,), daemon=True)
+    stopper.start()
+    stopper.join(_END_TIMEOUT_S)
+    if stopper.is_alive():
+        log.warning("query does not end; the process ends without it", query=query.name)
+
+
+def _stop_quietly(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except Exception as error:
+        log.warning("query not stopped", query=query.name, error=facts_of(error).summary)
 
 
 def _ended(query: StreamingQuery, handler: IngestBatch, stopping: threading.Event) -> bool:

@@ -32,7 +32,7 @@ def probe(spark: SparkSession, ledger: HeldLedger, schema: T.StructType) -> bool
     if well or breaker.seconds_until_probe or not ledger.busy.acquire(blocking=False):
         return False
     try:
-        plan.patience.attempt(TABLE, lambda: _commit_nothing(spark, ledger, schema))
+        plan.patience.attempt(TABLE, lambda: commit_nothing(spark, ledger, schema, "probe"))
         return True
     except (RetriableError, PySparkException) as error:
         log.info("the table is still away", stream=plan.stream, error=facts_of(error).summary)
@@ -41,11 +41,12 @@ def probe(spark: SparkSession, ledger: HeldLedger, schema: T.StructType) -> bool
         ledger.busy.release()
 
 
-def _commit_nothing(spark: SparkSession, ledger: HeldLedger, schema: T.StructType) -> None:
+def commit_nothing(spark: SparkSession, ledger: HeldLedger, schema: T.StructType, reason: str) -> None:
+    """An empty own commit that records what the ledger holds beyond its newest one. The caller holds `busy`."""
     ledger.refresh(spark)
     marks = ledger.state.marks
     own = ledger.next_commit(
-        "probe", ledger.state.seq, ledger.unrecorded or Bounds(marks, marks), kind=CommitKind.HEARTBEAT
+        reason, ledger.state.seq, ledger.unrecorded or Bounds(marks, marks), kind=CommitKind.HEARTBEAT
     )
     ledger.doubt()
     ledger.committed(append_nothing(spark, ledger.plan.table, own, schema))

@@ -32,6 +32,7 @@ def facts_of(error: object) -> Facts:
 
     Follows `__cause__`, else `__context__` unless it is suppressed, 32 deep at most and each
     exception once; goes into exception groups and into what `KafkaException` and SQLAlchemy wrap.
+    Tidemark's own errors name their cause: what was merely being handled when one was raised is not read.
     """
     if isinstance(error, str):
         return facts_of_text(error)
@@ -70,7 +71,7 @@ def _wrapped(error: object) -> Iterator[object]:
         yield reason if isinstance(reason, BaseException) else None
         if error.__cause__ is not None:
             yield error.__cause__
-        elif not error.__suppress_context__:
+        elif not error.__suppress_context__ and not isinstance(error, TidemarkError):
             yield error.__context__
 
 

@@ -102,7 +102,11 @@ STOPPED = (
         Match(message=r"stopped SparkContext|SparkContext (has been|was) (stopped|shut ?down)"),
         INTERNAL,
     ),
-    _class("spark-plan", "AnalysisException ParseException IllegalArgumentException", CONFIGURATION),
+    _class(
+        "spark-plan",
+        "AnalysisException ParseException IllegalArgumentException UnsupportedOperationException",
+        CONFIGURATION,
+    ),
 )
 
 
@@ -119,4 +123,15 @@ SQLSTATES = (
     _state("sqlstate-schema", "42 0A 21", CONFIGURATION),
     _state("sqlstate-io", "58 KD001", UNAVAILABLE, Tier.LAST),
     _state("sqlstate-internal", "XX0 XXKD XXSC XXKCM", INTERNAL, Tier.LAST),
+    # Delta names what is wrong with a table, a property or a statement. What may heal has a rule above, or is
+    # a reading of files that may be complete a moment later.
+    Rule(
+        "delta-refused",
+        Match(
+            condition_pattern=r"^(DELTA_(?!ACTIVE_|VERSIONS_NOT_CONTIGUOUS|FAILED_READ_FILE_FOOTER"
+            r"|STATE_RECOVER|CHECKPOINT_SNAPSHOT_MISMATCH)|RESERVED_CDC_COLUMNS|WRONG_COLUMN_DEFAULTS_FOR_DELTA)"
+        ),
+        CONFIGURATION,
+        Tier.LAST,
+    ),
 )

@@ -65,17 +65,19 @@ def write_own(rows: DataFrame, table: TableRef, own: OwnCommit, arrived: Arrived
             .option("txnVersion", str(own.seq))
             .option("userMetadata", own.to_json())
         )
+        failure: Exception | None = None
         try:
             if table.path is not None:
                 writer.save(table.path)
             else:
                 writer.saveAsTable(table.sql)
-        except Exception:
-            found = arrived(spark, table, own)
-            if found is None:
-                raise
-            return found
-    return arrived(spark, table, own)
+        except Exception as error:
+            failure = error
+    # Outside the handler: what the log says must not be judged by the error that had it looked into.
+    found = arrived(spark, table, own)
+    if found is None and failure is not None:
+        raise failure
+    return found
 
 
 def append_nothing(spark: SparkSession, table: TableRef, own: OwnCommit, schema: T.StructType) -> Committed:

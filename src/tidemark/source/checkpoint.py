@@ -94,6 +94,11 @@ class Checkpoint:
         except LedgerError:
             return None
 
+    @property
+    def begun(self) -> bool:
+        """Whether its query has planned a batch."""
+        return bool(self._numbers("offsets") or self._numbers("commits"))
+
     def completed(self) -> int | None:
         """The newest batch that was ever completed, also where Spark could not start from it any more."""
         return max(self._numbers("commits"), default=None)

@@ -44,6 +44,7 @@ def open_generation(
         ceiling=ceiling,
         checkpoint=checkpoint,
         jumped=jumped or {},
+        replay_due=state.newest.replay_due if state.newest else 0,
         reason=reason,
         table_id=table_id if table_id is not None or state.newest is None else state.newest.table_id,
     )

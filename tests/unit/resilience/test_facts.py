@@ -108,6 +108,14 @@ def test_context_is_left_out_when_it_is_suppressed() -> None:
     assert facts_of(caught.value).classes == ("ValueError",)
 
 
+def test_context_is_left_out_when_tidemark_itself_raised_the_error() -> None:
+    error = RetriableError("this run itself committed")
+    error.__context__ = TimeoutError("what was handled meanwhile")
+    assert facts_of(error).classes == ("tidemark.contract.errors.RetriableError",)
+    error.__cause__ = TimeoutError("why")
+    assert facts_of(error).classes == ("tidemark.contract.errors.RetriableError", "TimeoutError")
+
+
 def test_chain_is_read_once_when_it_goes_round_in_a_circle() -> None:
     first, second = ValueError("1"), TypeError("2")
     first.__cause__, second.__cause__ = second, first

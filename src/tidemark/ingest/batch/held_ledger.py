@@ -30,7 +30,7 @@ class HeldLedger:
 
     `completed` is how far its batches are done: landed, dead letters acknowledged. `dead_lettered` is the end
     of what became dead letters as a whole while the table was away, from the marks `dead_lettered_from` on:
-    no gap, though beyond the marks.
+    no gap, though beyond the marks. `replayed`: the dead letters of the jumps up to this seq are replayed.
     `query` tells the queries of a run apart: a batch that runs again after a restart of the query must not
     take a late commit of its former self for its own. `read_at`: when the log last said `state`, by the
     monotonic clock of this process.
@@ -42,6 +42,7 @@ class HeldLedger:
     completed: Marks = field(default_factory=Marks)
     dead_lettered: Marks = field(default_factory=Marks)
     dead_lettered_from: Marks = field(default_factory=Marks)
+    replayed: int = 0
     query: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     busy: threading.Lock = field(default_factory=threading.Lock, repr=False)
     read_at: float = 0.0
@@ -93,6 +94,7 @@ class HeldLedger:
         """
         state = self.state
         marks = state.marks.highest(bounds.end)
+        jumped = state.marks.behind(bounds.start)
         return OwnCommit(
             kind=kind,
             stream=self.plan.stream,
@@ -105,7 +107,8 @@ class HeldLedger:
             ceiling=state.ceiling.highest(marks),
             checkpoint=self.plan.checkpoint_id,
             counts=self.counts,
-            jumped=state.marks.behind(bounds.start),
+            jumped=jumped,
+            replay_due=state.seq + 1 if jumped else self.replay_due,
             table_id=state.newest.table_id if state.newest else None,
         )
 
@@ -116,6 +119,12 @@ class HeldLedger:
             return None
         end = self.state.marks.highest(self.dead_lettered)
         return Bounds(end, end)
+
+    @property
+    def replay_due(self) -> int:
+        """`OwnCommit.replay_due`, as far as it is not replayed."""
+        due = self.state.newest.replay_due if self.state.newest else 0
+        return due if due > self.replayed else 0
 
     def committed(self, commit: Committed) -> None:
         self.state = state_after(commit, self.state)
