@@ -119,9 +119,7 @@ def unsupported_clustering(spark: SparkSession, folder: Path) -> None:
     spark.sql(f"CREATE TABLE delta.`{folder}/table` (a MAP<STRING, STRING>) USING delta CLUSTER BY (a)")
 
 
-def _created(
-    spark: SparkSession, folder: Path, properties: dict[str, str], *, column: str = "name"
-) -> None:
+def _created(spark: SparkSession, folder: Path, properties: dict[str, str], *, column: str = "name") -> None:
     named = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     table = f"delta.`{folder}/table` (id INT, {column} STRING)"
     spark.sql(f"CREATE TABLE {table} USING delta TBLPROPERTIES ({named})")

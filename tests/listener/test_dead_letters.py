@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from structlog.testing import capture_logs
 
 from tidemark.contract.errors import ConfigError
 from tidemark.dev.producers import SampleRecord, delete_topic
@@ -72,6 +73,18 @@ def test_the_dead_letter_is_written_when_the_dlq_heals(scene: Scenes) -> None:
     admin.incremental_alter_configs([resource])[resource].result(10)
     one.wait_committed({0: 1})
     assert len(one.dead_letters(1)) == 1
+
+
+def test_one_line_says_how_many_were_dead_lettered_and_why(scene: Scenes) -> None:
+    one = scene()
+    one.fill([2])
+    with capture_logs() as lines:
+        one.listen(fail, max_attempts=1)
+        one.wait_committed({0: 2})
+    told = [line for line in lines if line["event"] == "dead letters published"]
+    assert {line["log_level"] for line in told} == {"info"}
+    assert sum(line["letters"] for line in told) == 2
+    assert all(sum(line["codes"].values()) == line["letters"] for line in told)
 
 
 def test_a_pointer_is_written_when_the_value_does_not_fit_the_dlq(scene: Scenes) -> None:

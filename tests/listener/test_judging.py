@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tidemark.config.listener import Listener, RetryBackoff
+from tidemark.config.load import parse_settings
 from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriableError
 from tidemark.contract.failures import Scope
-from tidemark.listener import Batch, BatchFailure, BatchResult, PartialSuccess, Record
+from tidemark.listener import Batch, BatchFailure, BatchResult, PartialSuccess, Record, member
 from tidemark.listener.assignment import Assignment
 from tidemark.listener.judging import backoff_of, judge_with
+from tidemark.listener.run import listener_for
 from tidemark.listener.settlement import Settlement
 from tidemark.resilience.classification import Classifier
 
@@ -124,6 +128,20 @@ def test_the_dependencys_own_wish_is_the_wait_when_it_says_one() -> None:
     assert list(counted.delays.values()) == [17]
 
 
+@pytest.mark.parametrize(("error", "wait"), [(RetriableError, 30), (BreakerOpen, 86_400)])
+def test_a_wish_of_a_day_is_cut_to_the_longest_wait_unless_it_is_an_open_breakers(
+    error: type[RetriableError], wait: float
+) -> None:
+    assignment = Assignment()
+    assignment.add(("t", 0), 0)
+    batch = batch_of(assignment, 0)
+    failure = BatchResult.whole_failure(1, JUDGE(error("busy", retry_after=86_400)))
+    verdict, _ = settled(batch, failure, assignment)
+    assert verdict.outage == wait
+    counted, _ = settled(batch, failure, assignment, on_outage="dead-letter")
+    assert (counted.outage or max(counted.delays.values())) == wait
+
+
 @pytest.mark.parametrize(
     ("options", "part"),
     [
@@ -141,3 +159,18 @@ def test_what_does_not_fit_is_refused_when_the_configuration_is_read(
 ) -> None:
     with pytest.raises(ValueError, match=part):
         Listener.model_validate({"topics": ("t",), "group_id": "g", **options})
+
+
+@pytest.mark.parametrize(("consumer", "wait"), [({"fetch-max-wait-ms": 1000}, 1000), ({}, 100)])
+def test_the_configured_wait_of_a_fetch_reaches_the_client(
+    monkeypatch: pytest.MonkeyPatch, consumer: dict[str, object], wait: int
+) -> None:
+    given: dict[str, object] = {}
+    monkeypatch.setattr(member, "Consumer", given.update)
+    document = {
+        "kafka": {"bootstrap-servers": "localhost:1", "consumer": {"group-id": "g", **consumer}},
+        "connector": {"topics": {"t": {"schema": {"ddl": "id INT"}, "destination": {"table": "a.b.c"}}}},
+        "listener": {"topics": ["t"], "group-id": "g", "handler": "json:dumps"},
+    }
+    listener_for(parse_settings(json.dumps(document)))
+    assert given["fetch.wait.max.ms"] == wait

@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from structlog.testing import capture_logs
 from tests.stream_under_test import BAD, NAME, Reports, StreamUnderTest, good
 
 from tidemark.contract import failpoints as fault_points
 from tidemark.contract.errors import RetriableError
 from tidemark.contract.observer import SilentObserver
 from tidemark.dead_letters.table import LetterTable
+from tidemark.dev.broker import EmbeddedBroker
+from tidemark.dev.producers import admin
 from tidemark.ingest.application import Ingest, StreamOutcome
 from tidemark.resilience.breaker_state import State, remembered_in
 
@@ -32,6 +36,17 @@ UNAVAILABLE = "DEPENDENCY_UNAVAILABLE"
 def no_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(fault_points.VARIABLE, raising=False)
     fault_points.forget()
+
+
+@pytest.fixture
+def topic_records_deleted(broker: EmbeddedBroker) -> Callable[[str, int], None]:
+    """Deletes the records of partition 0 below an offset, as retention does."""
+
+    def delete(topic: str, before: int) -> None:
+        client, place = admin(broker.bootstrap), TopicPartition(topic, 0, before)
+        client.delete_records([place])[place].result(30)
+
+    return delete
 
 
 @dataclass
@@ -156,6 +171,65 @@ def test_dead_lettered_records_land_when_the_process_ends_before_the_table_is_ba
         *[("3", "TYPE_MISMATCH")] * 2,
     ], "read again is what the outage took, and nothing from before it"
     assert len(events.accounted()) == 5
+
+
+def test_dead_letters_of_an_outage_land_when_the_process_restarts_before_their_replay(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default no DLQ table is kept, and none is there: the next process learns of it from the ledger."""
+    events = stream(partitions=2)
+    events.produce(good(0))
+    with running(events) as one:
+        until(lambda: one.reports.kept)
+        monkeypatch.setenv(fault_points.VARIABLE, TABLE_AWAY)
+        events.produce(good(1), good(2), BAD)
+        until(lambda: sum(r.failures.get(UNAVAILABLE, 0) for r in one.reports.kept) == 2)
+        # The table comes back, and the offsets are recorded as jumped; but each replay fails.
+        monkeypatch.setenv(fault_points.VARIABLE, "letters-start=down")
+        with capture_logs() as lines:
+            until(lambda: sum(line["event"] == "replay failed" for line in lines) > 1)
+        newest = events.state().newest
+        assert newest is not None
+        assert newest.replay_due > 0
+        assert events.state().done == events.state().marks
+        assert one.stop() < 30
+    assert events.ids() == [0]
+    events.land(breaker=BREAKER)
+    assert events.ids() == [0], "a run to which it happens too leaves it to the next one"
+    monkeypatch.delenv(fault_points.VARIABLE)
+    events.land(breaker=BREAKER)
+    assert events.ids() == [0, 1, 2]
+    assert len(events.accounted()) == 4
+    newest = events.state().newest
+    assert newest is not None
+    assert (newest.replay_due, newest.marks) == (0, newest.done)
+    version = events.state().version
+    events.land(breaker=BREAKER)
+    assert events.state().version == version, "what is replayed stays so"
+
+
+def test_dead_letters_are_read_from_the_earliest_when_retention_passed_their_reader(
+    stream: Make, topic_records_deleted: Callable[[str, int], None]
+) -> None:
+    events = stream()
+    events.options["dead-letter"] = {"keep-table": True}
+    events.produce(BAD)
+    events.land()
+    events.options["dead-letter"] = {}
+    events.produce(BAD, BAD, BAD)
+    events.land()
+    topic_records_deleted(f"{events.topic}-dlq", 2)
+    events.options["dead-letter"] = {"keep-table": True}
+    with capture_logs() as lines:
+        events.land()
+    kept = LetterTable(events.table).letters(events.spark)
+    assert sorted(r["stream_offset"] for r in kept.select("stream_offset").collect()) == [0, 2, 3]
+    assert [line["records"] for line in lines if "lost to retention" in line["event"]] == [1]
+    events.produce(BAD)
+    with capture_logs() as lines:
+        events.land()
+    assert kept.count() == 4
+    assert not [line for line in lines if "cannot be used" in line["event"]], "it goes on there from now on"
 
 
 @pytest.mark.parametrize(("faults", "policy"), [(EVERYTHING_AWAY, "dead-letter"), (TABLE_AWAY, "pause")])

@@ -188,6 +188,9 @@ def test_every_line_about_a_batch_or_a_record_is_traced_and_shows_no_payload(
     assert told[f"{flow.topic}-0-2"]["correlation_id"] == f"{flow.topic}-0-2"
     (landed,) = [line for line in lines if line["event"] == "batch landed"]
     assert (landed["level"], landed["correlation_id"], landed["rejected"]) == ("INFO", f"{NAME}/0", 2)
+    (published,) = [line for line in lines if line["event"] == "dead letters published"]
+    assert (published["level"], published["correlation_id"]) == ("INFO", f"{NAME}/0")
+    assert published["codes"] == {"TYPE_MISMATCH": 1, "REQUIRED_FIELD": 1}
     (asked,) = [line for line in lines if line["event"] == "idempotency"]
     assert (asked["level"], asked["correlation_id"]) == ("DEBUG", f"{NAME}/0")
     assert "secret of a person" not in out.getvalue()

@@ -148,6 +148,9 @@ class Told(SilentObserver):
     def retrying(self, stream: str, *, step: str, attempt: int, delay: float, category: str) -> None:
         self.events.append(("retrying", stream, step, attempt))
 
+    def destination_tried(self, stream: str, *, destination: str, error: str | None) -> None:
+        self.events.append(("tried", stream, destination, error))
+
     def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
         self.events.append(("paused", stream, destination, delay, error))
 
@@ -185,7 +188,11 @@ def test_what_a_batch_tells_in_another_process_reaches_the_observers_of_this_one
         report,
         ("failed", "s", 4, Scope.DEPENDENCY, "storage", "away"),
         ("retrying", "s", "append", 1),
+        ("tried", "s", "table", "RetriableError: away"),
+        ("tried", "s", "table", None),
+        *[("tried", "s", "table", "RetriableError: away")] * 4,
         ("breaker", "s/table", "CLOSED", "OPEN"),
+        ("tried", "s", "table", "RetriableError: away"),
         ("paused", "s", "table", 60.0, "away"),
     ]
     assert list(folder.iterdir()) == [], "nothing is told twice, and nothing stays behind"

@@ -11,9 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from starlette.applications import Starlette
 
-from tidemark.contract.errors import RetriableError, UsageError
+from tidemark.contract.errors import RestartStream, RetriableError, ShutdownRequested, UsageError
+from tidemark.contract.marks import Marks
+from tidemark.contract.observer import SilentObserver
+from tidemark.ingest.availability import Patience
 from tidemark.monitoring import server as serving
 from tidemark.monitoring.access import Gate, Token
 from tidemark.monitoring.actuator import WITHOUT_TOKEN, actuator_routes
@@ -26,9 +30,13 @@ from tidemark.monitoring.indicators import (
     freshness,
     processed,
     reachable,
+    started,
 )
 from tidemark.monitoring.metrics import Metrics
+from tidemark.monitoring.recording import MetricsObserver
 from tidemark.monitoring.server import HttpServer
+from tidemark.resilience.breakers import Breakers
+from tidemark.resilience.retry import Retrier
 
 
 def up(**details: Any) -> Finding:
@@ -57,6 +65,47 @@ def test_freshness_is_the_age_of_the_last_commit_against_lag(
     found = freshness(lambda: {"orders": facts}, stale_after=300)()
     assert found.status is status
     assert found.details["orders"]["state"] == state  # type: ignore[index]
+
+
+def test_a_process_is_not_ready_until_every_stream_has_started() -> None:
+    observer = MetricsObserver(Metrics())
+    board = HealthBoard({"started": started(observer.waiting)}, ready=("kafka", "started"), keep=0)
+    assert board.readiness()[0] is Health.DOWN, "nobody has said which streams there are"
+    observer.streams_expected(["orders", "orders.landing"])
+    for name in ("orders", "orders.landing"):
+        status, found = board.readiness()
+        assert status is Health.DOWN
+        assert name in found["started"].details["waiting"]  # type: ignore[operator]
+        observer.stream_started(name, topic="t", topic_id="i", table="x", marks=Marks(), fresh=True)
+    assert board.readiness()[0] is Health.UP
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RetriableError("disk full"), "RetriableError: disk full"),
+        (PermissionError("denied"), "PermissionError: denied"),
+        (KafkaException(KafkaError(KafkaError._TRANSPORT)), None),
+        (RestartStream("the marks moved"), None),
+        (ShutdownRequested("the end"), None),
+    ],
+)
+def test_a_table_is_told_to_fail_by_what_is_its_own_failure(error: Exception, told: str | None) -> None:
+    tried: list[tuple[str, str | None]] = []
+
+    class Tried(SilentObserver):
+        def destination_tried(self, stream: str, *, destination: str, error: str | None) -> None:
+            tried.append((destination, error))
+
+    def fail() -> None:
+        raise error
+
+    patience = Patience("orders", Breakers(), Retrier(), observers=Tried())
+    for destination in ("table", "dead-letters"):
+        with pytest.raises(type(error)):
+            patience.attempt(destination, fail)
+    patience.attempt("table", lambda: None)
+    assert [e for d, e in tried if d == "table"] == ([told, None] if told else [None])
 
 
 def test_the_worst_indicator_is_the_health() -> None:

@@ -38,6 +38,7 @@ FOUND = logged()
     [
         ("INFO: successful processing", "batch landed", "info"),
         ("INFO: successful processing", "dead letters kept", "info"),
+        ("INFO: DLQ routing", "dead letters published", "info"),
         ("INFO: successful processing", "dead letters replayed", "info"),
         ("INFO: successful processing", "completed", "info"),
         ("INFO: successful processing", "submitted", "info"),

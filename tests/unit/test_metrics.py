@@ -166,7 +166,10 @@ def test_what_streams_tell_becomes_metrics_and_what_health_asks_for() -> None:
     assert observer.facts()["s"].lag is None
     observer.retrying("s", step="append to x", attempt=1, delay=1, category="STORAGE")
     observer.batch_failed("s", batch_id=0, scope=Scope.PROCESS, category="FENCED", error="fenced")
-    assert observer.outcomes() == {"s": "fenced"}
+    assert observer.outcomes() == {"s": None}, "not the table's own failure"
+    observer.destination_tried("s", destination="dead-letters", error="no leader")
+    assert observer.outcomes() == {"s": None}
+    observer.destination_tried("s", destination="table", error="disk full")
     assert metrics.value("tidemark_delta_commits_total", stream="s", outcome="failed") == 1
     assert metrics.value("tidemark_failures_total", stream="s", scope="PROCESS", retriable="false") == 1
     assert metrics.value("tidemark_retries_total", stream="s", topic="t") == 1
@@ -180,6 +183,8 @@ def test_what_streams_tell_becomes_metrics_and_what_health_asks_for() -> None:
     report = BatchReport("s", 1, 4, 4, 0, 0, 0, 0, 5, Marks({0: 9}), ends=Marks({0: 9}), conflicts=2)
     observer.batch_landed(report)
     assert metrics.value("tidemark_conflicts_total", stream="s") == 2
+    assert observer.outcomes() == {"s": "disk full"}, "a batch can be done without its table: dead-lettered"
+    observer.destination_tried("s", destination="table", error=None)
     assert observer.outcomes() == {"s": None}
     assert (observer.facts()["s"].lag, observer.facts()["s"].running) == (0, True)
     observer.stream_ended("s", RuntimeError("gone\nsecond line"))

@@ -127,10 +127,11 @@ class ConsumerSettings(Section):
         500, ge=1, description="Records the listener hands over at a time; its `batch-size`."
     )
     fetch_max_wait_ms: int = Field(
-        500,
+        100,
         ge=0,
-        description="Time the broker may wait for more data before it answers a fetch. Spark does not wait:"
-        " it reads offsets that are there.",
+        description="Time the broker may wait for more data before it answers a fetch. After a failure the"
+        " fetch under way must return first, so a long one delays every retry. Spark's reads never wait: they"
+        " ask for offsets that are there.",
     )
     isolation_level: Literal["read_committed", "read_uncommitted"] = Field(
         "read_committed",

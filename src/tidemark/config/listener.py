@@ -139,7 +139,5 @@ class Listener(Section):
             "partition.assignment.strategy": self.assignor.value,
             "max.poll.interval.ms": int(self.max_poll_interval * 1000),
             "session.timeout.ms": int(self.session_timeout * 1000),
-            # After a seek the fetch under way must return first, so a long wait there delays every retry.
-            "fetch.wait.max.ms": 100,
             "heartbeat.interval.ms": max(300, int(self.session_timeout * 1000 / 3)),
         }

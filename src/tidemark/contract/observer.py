@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from tidemark.contract.batch_report import BatchReport
@@ -20,6 +21,10 @@ class StreamObserver(Protocol):
     def shipped(self) -> StreamObserver:
         """What goes along with a batch that is pickled into another process; by default it tells nobody."""
         return SilentObserver()
+
+    def streams_expected(self, streams: Sequence[str]) -> None:
+        """These streams are to be started, and have not been yet."""
+        return
 
     def stream_started(
         self, stream: str, *, topic: str, topic_id: str, table: str, marks: Marks, fresh: bool
@@ -41,6 +46,12 @@ class StreamObserver(Protocol):
 
     def retrying(self, stream: str, *, step: str, attempt: int, delay: float, category: str) -> None:
         """Attempt number `attempt` of a step failed; the next one comes in `delay` seconds."""
+        return
+
+    def destination_tried(self, stream: str, *, destination: str, error: str | None) -> None:
+        """`destination` was written, or read in order to write it: `error` is why that failed, one line, or
+        None. What failed on the way there, such as reading the topic, is not told.
+        """
         return
 
     def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:

@@ -37,8 +37,8 @@ class OwnCommit:
     the highest marks ever committed. `checkpoint` names the query checkpoint that wrote it, or is
     empty. `counts` are those of the batch before: a batch's own are known only once it is committed.
     `jumped` lists ranges that were dead-lettered or lost instead of landed, as partition -> [from, to).
-    `replay_due` is the seq of the newest commit that jumped what an outage dead-lettered, for as long as those
-    dead letters are to be replayed; each commit takes it over from the one before. 0: none is due.
+    `replay_due` is the seq of the newest commit that jumped what an outage dead-lettered, for as long as
+    those dead letters are to be replayed; each commit takes it over from the one before. 0: none is due.
     `table_id` is Delta's id of the table that the marks belong to.
     """
 

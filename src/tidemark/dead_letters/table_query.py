@@ -121,9 +121,7 @@ def keep_letters(
     once `ending` is set.
     """
     ending = ending or threading.Event()
-    query = start_letters(
-        spark, settings, target, available_now=True, reader=reader, sleep=ending.wait
-    )
+    query = start_letters(spark, settings, target, available_now=True, reader=reader, sleep=ending.wait)
     while query is not None and not query.awaitTermination(_LOOK_S):
         if ending.is_set():
             query.stop()

@@ -53,6 +53,10 @@ from tidemark.transform import SchemaRegistry, transform
 
 log = structlog.get_logger(__name__)
 
+LONGEST_END_S = 120.0
+"""The running batch has 60 s, its query, a replay and the DLQ table's query what is left (`ingest.query`)."""
+_LOOK_S = 0.2
+
 
 @dataclass(frozen=True)
 class StreamOutcome:
@@ -80,6 +84,7 @@ class Ingest:
     sleep: Callable[[float], bool] | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _stopping: threading.Event = field(default_factory=threading.Event)
+    _end_at: float = float("inf")
     _breakers: Breakers = field(init=False)
     _watching: Sequence[StreamObserver] = ()
 
@@ -98,21 +103,30 @@ class Ingest:
     def _run_all(self) -> list[StreamOutcome]:
         names = list(self.streams) or list(self.settings.streams)
         targets = [t for name in names for t in targets_of(self.spark, self.settings, name, run=self.run_id)]
+        self._told.streams_expected([t.name for t in targets])
         outcomes: list[StreamOutcome] = []
         supervisors = [
             threading.Thread(
-                target=lambda t=t: outcomes.append(self._supervise(t)), name=f"tidemark-{t.name}"
+                target=lambda t=t: outcomes.append(self._supervise(t)), name=f"tidemark-{t.name}", daemon=True
             )
             for t in targets
         ]
         for supervisor in supervisors:
             supervisor.start()
         for supervisor in supervisors:
-            supervisor.join()
+            while supervisor.is_alive() and time.monotonic() < self._end_at:
+                supervisor.join(_LOOK_S)
+        ended = {outcome.name for outcome in outcomes}
+        for target in targets:
+            if target.name not in ended:
+                # A call to a store that does not answer cannot be interrupted. Nothing is half-written.
+                log.warning("stream did not end in time and is left behind", stream=target.name)
+                outcomes.append(StreamOutcome(target.name, None))
         return sorted(outcomes, key=lambda o: o.name)
 
     def stop(self) -> None:
-        """Ask every query to end after its running batch."""
+        """Ask every query to end after its running batch. `run` returns within two minutes."""
+        self._end_at = min(self._end_at, time.monotonic() + LONGEST_END_S)
         self._stopping.set()
 
     def _supervise(self, target: Target) -> StreamOutcome:

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import structlog
 
-from tidemark.contract.errors import BreakerOpen, RetriesExhausted, ShutdownRequested
+from tidemark.contract.errors import BreakerOpen, RestartStream, RetriesExhausted, ShutdownRequested
 from tidemark.contract.failures import Action
 from tidemark.contract.observer import SilentObserver, StreamObserver
+from tidemark.ingest.observers import of_the_topic
 from tidemark.resilience.breaker import Breaker
 from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.facts import facts_of
@@ -46,7 +47,22 @@ class Patience:
 
     def attempt(self, destination: str, operation: Callable[[], Result]) -> Result:
         """One operation, counted by the breaker. Raises BreakerOpen where it is not even tried."""
-        return self.breaker(destination).call(operation)
+        try:
+            result = self.breaker(destination).call(operation)
+        except (BreakerOpen, RestartStream, ShutdownRequested):
+            raise
+        except Exception as error:
+            verdict = (
+                error.verdict
+                if isinstance(error, RetriesExhausted)
+                else self.retry.classifier.classify(error)
+            )
+            if destination != TABLE or not of_the_topic(verdict):
+                told = facts_of(error).summary
+                self.observers.destination_tried(self.stream, destination=destination, error=told)
+            raise
+        self.observers.destination_tried(self.stream, destination=destination, error=None)
+        return result
 
     def insist(
         self,

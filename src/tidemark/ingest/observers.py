@@ -8,17 +8,23 @@ from dataclasses import dataclass
 import structlog
 
 from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.failures import Scope
+from tidemark.contract.failures import Scope, Verdict
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import StreamObserver
 from tidemark.resilience.retry import Attempt
 
 log = structlog.get_logger(__name__)
 
+_STEPS_OF_THE_TABLE = ("append", "commit", "read the log")
+_RULES_OF_THE_TOPIC = ("kafka", "credentials-kafka", "missing-topic", "data-loss", "unreadable")
+
 
 @dataclass(frozen=True)
 class Observers(StreamObserver):
     each: Sequence[StreamObserver] = ()
+
+    def streams_expected(self, streams: Sequence[str]) -> None:
+        self._tell(lambda o: o.streams_expected(streams))
 
     def stream_started(
         self, stream: str, *, topic: str, topic_id: str, table: str, marks: Marks, fresh: bool
@@ -43,6 +49,9 @@ class Observers(StreamObserver):
     def retrying(self, stream: str, *, step: str, attempt: int, delay: float, category: str) -> None:
         self._tell(lambda o: o.retrying(stream, step=step, attempt=attempt, delay=delay, category=category))
 
+    def destination_tried(self, stream: str, *, destination: str, error: str | None) -> None:
+        self._tell(lambda o: o.destination_tried(stream, destination=destination, error=error))
+
     def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
         self._tell(lambda o: o.paused(stream, destination=destination, delay=delay, error=error))
 
@@ -60,12 +69,23 @@ class Observers(StreamObserver):
                 log.error("an observer failed", observer=type(observer).__name__, error=repr(error))
 
 
+def of_the_topic(verdict: Verdict) -> bool:
+    """Whether reading the topic is what failed: a batch is read while it is written."""
+    return verdict.rule.startswith(_RULES_OF_THE_TOPIC)
+
+
 def retries_told(stream: str, observers: StreamObserver) -> Callable[[Attempt], None]:
     """Tells `observers` of each attempt of a stream that is to be repeated."""
-    return lambda attempt: observers.retrying(
-        stream,
-        step=attempt.step,
-        attempt=attempt.number,
-        delay=attempt.delay,
-        category=attempt.verdict.category,
-    )
+
+    def told(attempt: Attempt) -> None:
+        observers.retrying(
+            stream,
+            step=attempt.step,
+            attempt=attempt.number,
+            delay=attempt.delay,
+            category=attempt.verdict.category,
+        )
+        if attempt.step.startswith(_STEPS_OF_THE_TABLE) and not of_the_topic(attempt.verdict):
+            observers.destination_tried(stream, destination="table", error=attempt.facts.summary)
+
+    return told

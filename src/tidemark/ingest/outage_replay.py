@@ -43,10 +43,10 @@ _GRACE_S = 10.0
 class OutageReplay:
     """Called each second by the thread that watches a query; the work is done in a thread of its own.
 
-    What is to be replayed says the ledger (`OwnCommit.replay_due`), and a replay that left nothing waiting is
-    recorded there: so it survives the process, and another one goes on with it. Open dead letters of an outage
-    that the DLQ table has already are looked for once. A failed replay, or one that left letters waiting, is
-    tried again with backoff. It never ends the stream.
+    The ledger says whether a replay is due (`OwnCommit.replay_due`), and a replay that left nothing waiting
+    is recorded there, so another process goes on with it. Open dead letters of an outage that the DLQ table
+    has already are looked for once. A replay that failed or left letters waiting is tried again with backoff.
+    It never ends the stream.
     """
 
     spark: SparkSession
@@ -135,9 +135,7 @@ class OutageReplay:
         due = self._recorded
         if due > self.ledger.replayed or (not self._looked and self._left_behind()):
             # A reader of its own: the DLQ table's own query may be running.
-            keep_letters(
-                self.spark, self.settings, self.target, reader="outage-letters", ending=self._ending
-            )
+            keep_letters(self.spark, self.settings, self.target, reader="outage-letters", ending=self._ending)
             admin = self.ledger.plan.admin
             choice = Choice(codes=(OUTAGE,))
             done = replay(self.spark, admin, self.target, choice, by=BY, progress=self._go_on)

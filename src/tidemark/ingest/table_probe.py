@@ -42,7 +42,7 @@ def probe(spark: SparkSession, ledger: HeldLedger, schema: T.StructType) -> bool
 
 
 def commit_nothing(spark: SparkSession, ledger: HeldLedger, schema: T.StructType, reason: str) -> None:
-    """An empty own commit that records what the ledger holds beyond its newest one. The caller holds `busy`."""
+    """An empty own commit that records what the ledger holds beyond its newest. The caller holds `busy`."""
     ledger.refresh(spark)
     marks = ledger.state.marks
     own = ledger.next_commit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -57,6 +58,11 @@ class GivingUp:
             self._dlq_failed(verdict, assignment, error)
             return 0
         self._dlq_failures = 0
+        if fresh:
+            codes = Counter(g.failure.category for g in fresh)
+            log.info(
+                "dead letters published", group=self._settings.group_id, letters=len(fresh), codes=dict(codes)
+            )
         told = [given_up for given_up in verdict.given_up if self._told(given_up, verdict, assignment)]
         for given_up in told:
             if (owned := assignment.current(given_up.record)) is not None:

@@ -31,6 +31,9 @@ OURS: Mapping[str, object] = {
     "enable.partition.eof": True,
 }
 
+# After a seek the fetch under way must return first, so a long wait there delays every retry.
+UNLESS_GIVEN: Mapping[str, object] = {"fetch.wait.max.ms": 100}
+
 
 class GroupMember:
     """Wraps one `Consumer`. Every method is to be called from the thread that polls."""
@@ -50,7 +53,7 @@ class GroupMember:
             or config.get("group.protocol") == "consumer"
         )
         self._timeout = request_timeout
-        self._consumer = Consumer({**config, **OURS})
+        self._consumer = Consumer({**UNLESS_GIVEN, **config, **OURS})
 
     def subscribe(
         self,

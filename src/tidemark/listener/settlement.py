@@ -83,15 +83,23 @@ class Settlement:
         elif exhausted:
             verdict.given_up.append(GivenUp(record, failure, attempts))
             return
-        wait = 0.0 if exhausted else max(self._backoff(attempts), failure.retry_after or 0.0)
+        wait = 0.0 if exhausted else max(self._backoff(attempts), self._asked_for(failure) or 0.0)
         verdict.delays[owned.epoch] = max(wait, verdict.delays.get(owned.epoch, 0.0))
 
     def _wait_for_dependency(self, verdict: Verdict, failure: Failure) -> None:
         if verdict.outage is None:
             self._outages += 1
             verdict.outage = 0.0
-        wait = failure.retry_after if failure.retry_after is not None else self._backoff(self._outages)
-        verdict.outage = max(verdict.outage, wait)
+        asked = self._asked_for(failure)
+        verdict.outage = max(verdict.outage, self._backoff(self._outages) if asked is None else asked)
+
+    def _asked_for(self, failure: Failure) -> float | None:
+        """Seconds that the other side asked to be left alone, within the longest wait that is configured. An
+        open breaker of our own knows best.
+        """
+        if failure.retry_after is None or failure.deferred:
+            return failure.retry_after
+        return min(failure.retry_after, self._settings.retry.cap)
 
     def _resize(self, batch: Batch, result: BatchResult, verdict: Verdict) -> None:
         if verdict.narrow:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.monitoring.health import Check, Finding, Health
 from tidemark.monitoring.metrics import Metrics
 
 KAFKA, STORAGE, DELTA_WRITE = "kafka", "storage", "delta-write"
-BREAKERS, DLQ_RATE, FRESHNESS = "breakers", "dlq-rate", "streams"
+BREAKERS, DLQ_RATE, FRESHNESS, STARTED = "breakers", "dlq-rate", "streams", "started"
 
 Probe = Callable[[], Mapping[str, object]]
 
@@ -100,12 +100,24 @@ def freshness(streams: Callable[[], Mapping[str, StreamFacts]], *, stale_after: 
 
 
 def delta_write(outcomes: Callable[[], Mapping[str, str | None]]) -> Check:
-    """Whether each stream's newest attempt to commit did so. `outcomes`: stream → what failed, or None."""
+    """Whether each stream's table took its newest write. `outcomes`: stream → what failed, or None."""
 
     def check() -> Finding:
         found = dict(outcomes())
         failed = {name: why for name, why in found.items() if why is not None}
         return Finding(Health.DOWN if failed else Health.UP, failed or {"streams": len(found)})
+
+    return check
+
+
+def started(waiting: Callable[[], Sequence[str] | None]) -> Check:
+    """DOWN until every stream has started: found its place in the topic and its table."""
+
+    def check() -> Finding:
+        left = waiting()
+        if left is None:
+            return Finding(Health.DOWN, {"waiting": "the streams are not known yet"})
+        return Finding(Health.DOWN if left else Health.UP, {"waiting": list(left)} if left else {})
 
     return check
 

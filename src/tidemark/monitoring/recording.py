@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tidemark.contract.batch_report import BatchReport
@@ -19,7 +20,7 @@ _COMMIT_STEPS = ("append", "commit", "merge")
 
 @dataclass(frozen=True)
 class Seen:
-    """What this process knows of one stream. `failing`: why its newest attempt did not land, or None."""
+    """What this process knows of one stream. `failing`: why its table was not written last, or None."""
 
     stream: str
     topic: str
@@ -44,6 +45,7 @@ class MetricsObserver(StreamObserver):
         self.metrics = metrics
         self._lock = threading.Lock()
         self._seen: dict[str, Seen] = {}
+        self._expected: tuple[str, ...] | None = None
 
     def streams(self) -> dict[str, Seen]:
         with self._lock:
@@ -59,6 +61,16 @@ class MetricsObserver(StreamObserver):
     def outcomes(self) -> dict[str, str | None]:
         """For the indicator of `delta-write`."""
         return {name: seen.failing for name, seen in self.streams().items()}
+
+    def waiting(self) -> tuple[str, ...] | None:
+        """Streams that are still to start; None while it is not known which there are."""
+        with self._lock:
+            expected = self._expected
+            return None if expected is None else tuple(n for n in expected if n not in self._seen)
+
+    def streams_expected(self, streams: Sequence[str]) -> None:
+        with self._lock:
+            self._expected = tuple(streams)
 
     def ends_known(self, stream: str, ends: Marks) -> None:
         """The topic's ends, looked at again between batches."""
@@ -87,7 +99,7 @@ class MetricsObserver(StreamObserver):
         with self._lock:
             seen = self._seen.get(stream) or Seen(stream, "", "")
             ends = report.ends if report.ends is not None else seen.ends
-            self._seen[stream] = replace(seen, marks=report.marks, ends=ends, failing=None)
+            self._seen[stream] = replace(seen, marks=report.marks, ends=ends)
         metrics.add("tidemark_records_read_total", report.read, stream=stream)
         for route, count in (
             (Route.ACCEPTED, report.accepted),
@@ -119,7 +131,6 @@ class MetricsObserver(StreamObserver):
 
     def batch_failed(self, stream: str, *, batch_id: int, scope: Scope, category: str, error: str) -> None:
         self._failed(stream, scope, retriable=scope is Scope.DEPENDENCY)
-        self._failing(stream, error)
 
     def retrying(self, stream: str, *, step: str, attempt: int, delay: float, category: str) -> None:
         topic = self._topic(stream)
@@ -127,11 +138,14 @@ class MetricsObserver(StreamObserver):
         self._failed(stream, Scope.DEPENDENCY, retriable=True)
         if step.startswith(_COMMIT_STEPS):
             self.metrics.add("tidemark_delta_commits_total", stream=stream, outcome="failed")
-            self._failing(stream, f"{category}: attempt {attempt} failed")
+
+    def destination_tried(self, stream: str, *, destination: str, error: str | None) -> None:
+        with self._lock:
+            if destination == "table" and stream in self._seen:
+                self._seen[stream] = replace(self._seen[stream], failing=error)
 
     def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
         self._failed(stream, Scope.DEPENDENCY, retriable=True)
-        self._failing(stream, error)
 
     def breaker_changed(self, name: str, old: str, new: str, reason: str) -> None:
         self.metrics.breaker(name, new)
@@ -148,11 +162,6 @@ class MetricsObserver(StreamObserver):
     def _failed(self, stream: str, scope: Scope, *, retriable: bool, count: int = 1) -> None:
         labels = {"stream": stream, "scope": scope.value, "retriable": str(retriable).lower()}
         self.metrics.add("tidemark_failures_total", count, **labels)
-
-    def _failing(self, stream: str, why: str) -> None:
-        with self._lock:
-            if stream in self._seen:
-                self._seen[stream] = replace(self._seen[stream], failing=why)
 
     def _topic(self, stream: str) -> str:
         with self._lock:

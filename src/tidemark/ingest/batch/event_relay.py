@@ -67,6 +67,9 @@ class Posted(StreamObserver):
             {"stream": stream, "step": step, "attempt": attempt, "delay": delay, "category": category},
         )
 
+    def destination_tried(self, stream: str, *, destination: str, error: str | None) -> None:
+        self._post("destination_tried", {"stream": stream, "destination": destination, "error": error})
+
     def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
         self._post("paused", {"stream": stream, "destination": destination, "delay": delay, "error": error})
 
@@ -153,6 +156,8 @@ def _tell(observers: StreamObserver, event: str, told: dict[str, Any]) -> None:
         observers.batch_failed(told.pop("stream"), **{**told, "scope": Scope(told["scope"])})
     elif event == "retrying":
         observers.retrying(told.pop("stream"), **told)
+    elif event == "destination_tried":
+        observers.destination_tried(told.pop("stream"), **told)
     elif event == "paused":
         observers.paused(told.pop("stream"), **told)
     elif event == "breaker_changed":

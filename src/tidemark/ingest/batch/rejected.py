@@ -41,8 +41,8 @@ def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic
         if letters.max_bytes < _SURELY_FITS:
             keep_oversized(carried, letters)
         letters.publish(carried)
-        _tell(census.letters)
-        return Counter(row[records.FAILURE]["code"] for row in census.letters)
+        _tell_each(census.letters)
+        return _told(Counter(row[records.FAILURE]["code"] for row in census.letters), letters)
     is_rejected = (F.col(records.ROUTE) == Route.REJECTED.value) & F.col("novel")
     # Kept for the count: an observation does not answer on Spark's way of writing to Kafka.
     rejected = routed.where(is_rejected).select(*REJECTED_COLUMNS).localCheckpoint(eager=False)
@@ -54,11 +54,23 @@ def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic
     if any(row["oversized"] for row in counted):
         keep_oversized(rejected, letters)
     letters.publish(rejected)
-    return {row["code"]: row["letters"] for row in counted}
+    return _told({row["code"]: row["letters"] for row in counted}, letters)
 
 
-def _tell(letters: Sequence[Row]) -> None:
-    """One line a record, at DEBUG: what a batch rejected in all is in its own line."""
+def _told(codes: Mapping[str, int], letters: DeadLetterTopic) -> Mapping[str, int]:
+    """One line a batch, at INFO."""
+    log.info(
+        "dead letters published",
+        stream=letters.stream,
+        topic=letters.name,
+        letters=sum(codes.values()),
+        codes=dict(codes),
+    )
+    return codes
+
+
+def _tell_each(letters: Sequence[Row]) -> None:
+    """One line a record, at DEBUG."""
     if not logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
         return
     for row in letters:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -28,10 +28,13 @@ def board_of(
     facts: Callable[[], Mapping[str, named.StreamFacts]],
     outcomes: Callable[[], Mapping[str, str | None]],
     rate: named.DeadLetterRate | None = None,
+    waiting: Callable[[], Sequence[str] | None] | None = None,
 ) -> HealthBoard:
-    """All six indicators. Kafka and storage decide readiness: without them nothing can be landed."""
+    """All indicators. Kafka and storage decide readiness: without them nothing can be landed; and where
+    streams run in this process (`waiting`: those still to start), that all have started.
+    """
     breakers = Breakers.of(settings)
-    return HealthBoard(
+    board = HealthBoard(
         {
             named.KAFKA: named.reachable(lambda: kafka(settings)),
             named.STORAGE: named.reachable(lambda: storage(settings, spark)),
@@ -40,8 +43,11 @@ def board_of(
             named.DLQ_RATE: rate or _rate(settings, metrics),
             named.FRESHNESS: named.freshness(facts, stale_after=settings.metrics.stale_after),
         },
-        ready=(named.KAFKA, named.STORAGE),
+        ready=(named.KAFKA, named.STORAGE, named.STARTED),
     )
+    if waiting is not None:
+        board.add(named.STARTED, named.started(waiting))
+    return board
 
 
 def _rate(settings: Settings, metrics: Metrics) -> named.DeadLetterRate:

@@ -69,6 +69,7 @@ def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> I
                 spark=lambda: spark,
                 facts=(lambda: _seen(watch, observer)) if remote else observer.facts,
                 outcomes=observer.outcomes,
+                waiting=observer.waiting,
             )
             url = running.enter_context(endpoints(settings.metrics, metrics, board))
         yield Telemetry(metrics, observers, url)
