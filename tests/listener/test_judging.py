@@ -18,6 +18,7 @@ from tidemark.listener.settlement import Settlement
 from tidemark.resilience.classification import Classifier
 
 JUDGE = judge_with(Classifier())
+STREAM = {"schema": {"ddl": "id INT"}, "destination": {"table": "a.b.c"}, "supported-formats": ["JSON"]}
 
 
 class Own(Exception):
@@ -169,8 +170,8 @@ def test_the_configured_wait_of_a_fetch_reaches_the_client(
     monkeypatch.setattr(member, "Consumer", given.update)
     document = {
         "kafka": {"bootstrap-servers": "localhost:1", "consumer": {"group-id": "g", **consumer}},
-        "connector": {"topics": {"t": {"schema": {"ddl": "id INT"}, "destination": {"table": "a.b.c"}}}},
-        "listener": {"topics": ["t"], "group-id": "g", "handler": "json:dumps"},
+        "connector": {"topics": {"t": {**STREAM, "kafka-topic": "t"}}},
+        "listener": {"topics": ["t"], "group-id": "own", "handler": "json:dumps"},
     }
     listener_for(parse_settings(json.dumps(document)))
     assert given["fetch.wait.max.ms"] == wait

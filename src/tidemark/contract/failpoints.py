@@ -2,7 +2,7 @@
 
 `TIDEMARK_FAULTS="after-append=kill@3,before-publish=raise"` kills the process at the third time the
 first point is reached, and raises once at the second. `read-log=down` fails as a dependency that is away
-does, each time and for as long as it is asked for.
+does, each time and for as long as it is asked for; `read-log=down@/some/file` as long as that file is there.
 """
 
 from __future__ import annotations
@@ -24,11 +24,8 @@ BATCH_POINTS = (
     "after-publish",
     "after-group-commit",
 )
-POINTS = (
-    *BATCH_POINTS,
-    *("letters-start", "letters-merged"),
-    *("replay-decided", "replay-landed", "replay-noted"),
-)
+REPLAY_POINTS = ("letters-start", "letters-merged", "replay-decided", "replay-landed", "replay-noted")
+POINTS = (*BATCH_POINTS, *REPLAY_POINTS)
 _reached: Counter[str] = Counter()
 
 
@@ -45,11 +42,15 @@ def reach(point: str) -> None:
     for order in asked.split(","):
         name, _, what = order.strip().partition("=")
         action, _, at = what.partition("@")
-        if name != point or (action != "down" and _reached[point] != int(at or 1)):
+        if name != point or not (_is_down(at) if action == "down" else _reached[point] == int(at or 1)):
             continue
         if action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         raise InjectedFault(f"asked to fail at {point}")
+
+
+def _is_down(file: str) -> bool:
+    return not file or os.path.exists(file)
 
 
 def forget() -> None:

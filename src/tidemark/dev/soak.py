@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,7 +53,9 @@ class Books:
         return self.verdict is not None and self.verdict.sound and not self.stops
 
 
-def soak(console: Console, folder: Path, *, minutes: float, seed: int) -> Books:
+def soak(
+    console: Console, folder: Path, *, minutes: float, seed: int, faults: Sequence[SoakFault] = FAULTS
+) -> Books:
     """Faults for so many minutes, at least one. Equal seeds draw equal faults.
 
     Raises NoRecovery where the stream does not catch up after one.
@@ -73,7 +76,7 @@ def soak(console: Console, folder: Path, *, minutes: float, seed: int) -> Books:
             _catch_up(site, books, "start")
             deadline = time.monotonic() + minutes * 60
             while not books.recoveries or time.monotonic() < deadline:
-                _one_round(console, site, books, deadline)
+                _one_round(console, site, books, deadline, faults)
             site.load.stop()
             _catch_up(site, books, "end")
             for stop in (site.writer.stop, site.read_the_rest):
@@ -88,8 +91,10 @@ def soak(console: Console, folder: Path, *, minutes: float, seed: int) -> Books:
     return books
 
 
-def _one_round(console: Console, site: SoakSite, books: Books, deadline: float) -> None:
-    fault = site.chance.choice(FAULTS)
+def _one_round(
+    console: Console, site: SoakSite, books: Books, deadline: float, faults: Sequence[SoakFault]
+) -> None:
+    fault = site.chance.choice(faults)
     left = max(0.0, deadline - time.monotonic())
     console.print(f"{left / 60:5.1f} min left: {fault.name} … ", end="")
     fault.strike(site)
@@ -100,10 +105,12 @@ def _one_round(console: Console, site: SoakSite, books: Books, deadline: float) 
 
 
 def _catch_up(site: SoakSite, books: Books, what: str, fault: SoakFault | None = None) -> float:
-    """Seconds until the table's log accounts for all that the topic has now. Starts a writer that ended."""
+    """Seconds until the table's log accounts for all that the topic has now, and until what an outage
+    dead-lettered is replayed. Starts a writer that ended.
+    """
     began = time.monotonic()
     ends = site.ends()
-    while not site.accounted() >= ends:
+    while not site.accounted() >= ends or site.replay_due:
         if site.load.failure is not None:
             raise site.load.failure
         _keep_up(site, books, what, fault)
@@ -149,12 +156,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="soak", description="Load with random faults, and the books.")
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=1)
+    names = [fault.name for fault in FAULTS]
+    parser.add_argument("--fault", action="append", choices=names, help="Draw this one; repeatable.")
     parser.add_argument("--keep", action="store_true", help="Keep the folder with tables and logs.")
     asked = parser.parse_args()
     console = Console(highlight=False, soft_wrap=True)
     folder = Path(tempfile.mkdtemp(prefix="tidemark-soak-"))
     try:
-        books = soak(console, folder, minutes=asked.minutes, seed=asked.seed)
+        drawn = [fault for fault in FAULTS if fault.name in (asked.fault or names)]
+        books = soak(console, folder, minutes=asked.minutes, seed=asked.seed, faults=drawn)
     except TidemarkError as error:
         console.print(f"{error}\neverything is in {folder}", style="bold red")
         return 1

@@ -15,11 +15,15 @@ from confluent_kafka.cimpl import NewPartitions
 from pyspark.errors import PySparkException
 
 from tidemark.contract.errors import TidemarkError
-from tidemark.contract.failpoints import BATCH_POINTS
+from tidemark.contract.failpoints import BATCH_POINTS, REPLAY_POINTS
+from tidemark.dead_letters.replay import replay
+from tidemark.dead_letters.selection import Choice
+from tidemark.dead_letters.table_query import keep_letters
 from tidemark.dev.demo_configuration import STREAM, TOPIC
 from tidemark.dev.producers import admin
 from tidemark.dev.soak_site import SoakSite
 from tidemark.dev.soak_writer import SoakWriter, spare_configuration
+from tidemark.operations.adopt import MarksFrom, adopt, adoptable_marks
 from tidemark.operations.rewind import To, rewind
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.ledger import read_state
@@ -153,6 +157,40 @@ def _table_away(site: SoakSite) -> None:
     site.writer.kill()
 
 
+def _outage_with_restarts(site: SoakSite) -> None:
+    """The table is away, is back, and the writer dies: before the jump is recorded, before the replay, in its
+    middle, or after it. What the outage dead-lettered is for the lives that follow.
+    """
+    away = site.files.folder / "table-is-away"
+    away.touch()
+    try:
+        for _ in range(site.chance.randint(1, 2)):
+            site.writer.start(faults=f"before-append=down@{away}")
+            site.writer.wait(site.chance.uniform(25, 40))
+    finally:
+        away.unlink()
+    site.writer.wait(site.chance.uniform(0, 12))
+    if site.chance.random() < 0.5:
+        site.writer.start(faults=f"{site.chance.choice(REPLAY_POINTS)}=kill")
+        site.writer.wait(45)
+    site.writer.kill()
+
+
+def _replay(site: SoakSite) -> None:
+    """By another process, beside the writer: nothing of what is bad lands, and once what an outage left."""
+    (target,) = targets_of(site.spark, site.settings, STREAM, run=uuid.uuid4().hex)
+    for attempt in range(1, _TRIES + 1):
+        try:
+            keep_letters(site.spark, site.settings, target)
+            replay(
+                site.spark, site.admin, target, Choice(limit=5_000), by="another program", most_failures=99
+            )
+            return
+        except (TidemarkError, PySparkException):
+            if attempt == _TRIES:
+                raise
+
+
 def _sql(statement: str, site: SoakSite) -> None:
     """As another program would. On a local folder Delta's own commit is no single step: hence the lock."""
     with commit_lock(site.table):
@@ -162,6 +200,25 @@ def _sql(statement: str, site: SoakSite) -> None:
 def _restore(site: SoakSite) -> None:
     own = [e.version for e in DeltaLog(site.spark, site.table)(1_000).entries if e.own is not None]
     _sql(f"RESTORE {{table}} TO VERSION AS OF {site.chance.choice(sorted(own)[-_BACK:])}", site)
+
+
+def _restore_during_rejects(site: SoakSite) -> None:
+    """To before a batch of which much is bad; then the batch that lands it again dies before it publishes."""
+    site.load.burst(2_000, bad_share=0.5)
+    site.writer.wait(site.chance.uniform(5, 15))
+    site.writer.kill()
+    _restore(site)
+    site.writer.start(faults=f"{site.chance.choice(('after-append', 'before-publish', 'publish'))}=kill")
+    site.writer.wait(60)
+    site.writer.kill()
+
+
+def _adopt(site: SoakSite) -> None:
+    """By a person, after the writer died: the marks that are there, those of the rows, or from the start."""
+    site.writer.kill()
+    (target,) = targets_of(site.spark, site.settings, STREAM, run=uuid.uuid4().hex)
+    source = site.chance.choice((MarksFrom.KEPT, MarksFrom.ROWS, MarksFrom.EARLIEST))
+    adopt(site.spark, site.admin, target, adoptable_marks(site.spark, site.admin, target, source))
 
 
 def _rewind(site: SoakSite) -> None:
@@ -213,6 +270,10 @@ FAULTS = (
     SoakFault(
         "another one's DELETE of nothing", partial(_sql, "DELETE FROM {table} WHERE user_id = 'nobody'")
     ),
+    SoakFault("an outage with restarts", _outage_with_restarts),
     SoakFault("RESTORE", _restore),
+    SoakFault("RESTORE during rejects", _restore_during_rejects),
+    SoakFault("another one's replay", _replay),
+    SoakFault("adopt", _adopt),
     SoakFault("rewind", _rewind, may_stop=True),
 )

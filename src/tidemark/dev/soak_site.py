@@ -22,7 +22,7 @@ from tidemark.dev.producers import create_topic, produce
 from tidemark.dev.samples import SampleEvent, sample_events
 from tidemark.dev.soak_writer import SoakWriter
 from tidemark.platform.session import get_session
-from tidemark.sink.ledger import read_state
+from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin
 
@@ -149,8 +149,17 @@ class SoakSite:
         """
         if not (self.files.table / "_delta_log").is_dir():
             return Marks()
-        state = read_state(DeltaLog(self.spark, self.table), accept_emptied=True)
+        state = self._state()
         return state.marks if self.load.ended else state.done
+
+    @property
+    def replay_due(self) -> bool:
+        """Whether dead letters of an outage are still to be replayed, as the table's log tells."""
+        newest = self._state().newest
+        return newest is not None and newest.replay_due > 0
+
+    def _state(self) -> LedgerState:
+        return read_state(DeltaLog(self.spark, self.table), accept_emptied=True)
 
     def read_the_rest(self) -> int:
         """A run of the writer that ends when all is read: its exit code, 1 where it does not end."""
