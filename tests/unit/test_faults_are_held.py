@@ -87,6 +87,9 @@ BAD_DAY = {
     "the process ends in an outage": (
         "test_dead_lettered_records_land_when_the_process_ends_before_the_table_is_back"
     ),
+    "the process ends after an outage, before the replay": (
+        "test_dead_letters_of_an_outage_land_when_the_process_restarts_before_their_replay"
+    ),
     "checkpoint: commit deleted or emptied, older copy": TABLE_DRIVEN,
     "checkpoint: cut off": "test_a_checkpoint_is_not_used_wherever_one_of_its_files_was_cut_off",
     "checkpoint: gone": "test_the_stream_resumes_from_the_marks_when_the_checkpoint_is_gone",

@@ -171,3 +171,26 @@ def test_an_end_waits_for_it_within_a_bound(monkeypatch: pytest.MonkeyPatch, *, 
     assert bool(one.interrupted) is not listens  # type: ignore[attr-defined]
     one()
     hanging.set()
+
+
+def test_over_connect_the_log_is_asked_now_and_then_as_the_batches_run_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = [lambda _: 0]
+    one, clock, recorded = replaying(monkeypatch, left, due=0)
+    monkeypatch.setattr(outage_replay, "over_connect", lambda _: True)
+    monkeypatch.setattr(OutageReplay, "_left_behind", lambda _: False)
+    in_the_log = [0]
+
+    def refresh(ledger: HeldLedger, _: object) -> None:
+        newest = replace(NEWEST, replay_due=in_the_log[0])
+        ledger.state = replace(ledger.state, newest=newest)
+
+    monkeypatch.setattr(HeldLedger, "refresh", refresh)
+    turn(one)
+    in_the_log[0] = 4
+    turn(one)
+    assert recorded == [], "not each second"
+    clock.now += 31
+    turn(one)
+    assert (left, recorded) == ([], [0])
