@@ -162,7 +162,6 @@ class OutageReplay:
         table = LetterTable(self.target.table)
         if not table.exists(self.spark):
             return False
-        table.reopen_undone(self.spark, by=BY)
         still_open = (F.col("failure_code") == OUTAGE) & (F.col("status") == LetterStatus.NEW.value)
         return not table.letters(self.spark).where(still_open).isEmpty()
 

@@ -57,6 +57,7 @@ def write_own(rows: DataFrame, table: TableRef, own: OwnCommit, arrived: Arrived
     None where Delta skipped it in silence.
     """
     spark = rows.sparkSession
+    failure: Exception | None = None
     with commit_lock(table):
         writer = (
             rows.write.format("delta")
@@ -65,7 +66,6 @@ def write_own(rows: DataFrame, table: TableRef, own: OwnCommit, arrived: Arrived
             .option("txnVersion", str(own.seq))
             .option("userMetadata", own.to_json())
         )
-        failure: Exception | None = None
         try:
             if table.path is not None:
                 writer.save(table.path)
@@ -73,7 +73,7 @@ def write_own(rows: DataFrame, table: TableRef, own: OwnCommit, arrived: Arrived
                 writer.saveAsTable(table.sql)
         except Exception as error:
             failure = error
-    # Outside the handler: what the log says must not be judged by the error that had it looked into.
+    # Outside the handler: what the log says must not be taken for a consequence of the failure.
     found = arrived(spark, table, own)
     if found is None and failure is not None:
         raise failure

@@ -184,7 +184,7 @@ def _commit(
             execute()
         except Exception as error:
             failure = error
-    # Outside the handler: what the log says must not be judged by the error that had it looked into.
+    # Outside the handler: what the log says must not be taken for a consequence of the failure.
     found = arrived(spark, table, own)
     if found is None and failure is not None:
         raise failure
