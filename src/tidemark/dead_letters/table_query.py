@@ -93,7 +93,8 @@ def start_letters(
     checkpoint = reader_checkpoint(
         files_at(root),
         root,
-        f"{topic.id}-{table_id}",
+        # A topic's id may hold a slash, and a checkpoint is one folder.
+        f"{topic.id.replace('/', '_')}-{table_id}",
         topic.name,
         earliest=admin.earliest(topic),
         ends=admin.ends(topic),
