@@ -34,6 +34,8 @@ _MOST_PARTITIONS = 12
 _BACK = 20
 """How many own commits a RESTORE goes back at most."""
 _TRIES = 30
+_START_S = 180.0
+"""How long a start of the writer and what follows may take on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -158,21 +160,23 @@ def _table_away(site: SoakSite) -> None:
 
 
 def _outage_with_restarts(site: SoakSite) -> None:
-    """The table is away, is back, and the writer dies: before the jump is recorded, before the replay, in its
-    middle, or after it. What the outage dead-lettered is for the lives that follow.
+    """The table is away, is back, and the writer dies: in the outage, before its jump is recorded, before the
+    replay, in its middle, or after it. What the outage dead-lettered is for the lives that follow.
     """
     away = site.files.folder / "table-is-away"
     away.touch()
     try:
         for _ in range(site.chance.randint(1, 2)):
             site.writer.start(faults=f"before-append=down@{away}")
-            site.writer.wait(site.chance.uniform(25, 40))
+            site.writer.wait_for("batch dead-lettered", _START_S)
+            site.writer.wait(site.chance.uniform(0, 10))
     finally:
         away.unlink()
-    site.writer.wait(site.chance.uniform(0, 12))
+    site.writer.wait_for(site.chance.choice(("batch dead-lettered", "dead letters replayed")), _START_S)
     if site.chance.random() < 0.5:
         site.writer.start(faults=f"{site.chance.choice(REPLAY_POINTS)}=kill")
-        site.writer.wait(45)
+        site.writer.wait_for("batch landed", _START_S)
+        site.writer.wait(20)
     site.writer.kill()
 
 
@@ -205,11 +209,12 @@ def _restore(site: SoakSite) -> None:
 def _restore_during_rejects(site: SoakSite) -> None:
     """To before a batch of which much is bad; then the batch that lands it again dies before it publishes."""
     site.load.burst(2_000, bad_share=0.5)
-    site.writer.wait(site.chance.uniform(5, 15))
+    site.writer.wait_for("batch landed", _START_S)
+    site.writer.wait(site.chance.uniform(0, 10))
     site.writer.kill()
     _restore(site)
     site.writer.start(faults=f"{site.chance.choice(('after-append', 'before-publish', 'publish'))}=kill")
-    site.writer.wait(60)
+    site.writer.wait(_START_S)
     site.writer.kill()
 
 

@@ -14,8 +14,8 @@ from tidemark.dev.demo_configuration import DemoFiles
 from tidemark.dev.demo_writer import end_group, writer_environment
 from tidemark.dev.watchdog import Watchdog
 
-_STOP_BOUND_S = 90.0
-"""The product's own bound for a graceful stop is 60 s for the batch; the rest is a JVM that ends."""
+_STOP_BOUND_S = 150.0
+"""The product's own bound for a graceful stop is 120 s; the rest is a JVM that ends."""
 
 
 class SoakWriter:
@@ -93,6 +93,17 @@ class SoakWriter:
         while self.alive and time.monotonic() < deadline:
             time.sleep(0.1)
         return self.exit_code
+
+    def wait_for(self, said: str, seconds: float) -> bool:
+        """Whether its log says so within that time; false also where it ends before."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if said in self.log_file.read_text(errors="replace"):
+                return True
+            if not self.alive:
+                return False
+            time.sleep(0.5)
+        return False
 
     def last_words(self) -> str:
         """Why the last life ended, as its log says."""
