@@ -81,7 +81,12 @@ def test_the_first_page_says_what_is_rejected_and_shows_hostile_codes_as_text() 
         },
     }
     page = TEMPLATES.get_template("overview_live.html").render(
-        streams=[shown], health={"status": "UP", "findings": {}}, breakers=[], problem=None, looked_at=None
+        home="./",
+        streams=[shown],
+        health={"status": "UP", "findings": {}},
+        breakers=[],
+        problem=None,
+        looked_at=None,
     )
     assert ">TYPE_MISMATCH</a> 3, " in page
     assert "code=TYPE_MISMATCH&amp;status=new" in page

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from tidemark.console.desk import LetterDesk, Place
@@ -20,6 +20,7 @@ from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import TidemarkError, UsageError
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dead_letters.replay import Replayed
+from tidemark.monitoring.access import redirect
 
 _STATUS_OF = {"park": LetterStatus.PARKED, "discard": LetterStatus.DISCARDED, "reopen": LetterStatus.NEW}
 
@@ -84,7 +85,7 @@ class DeadLetterPages:
         noted(request, "bring in dead letters", {"why": "asked for in the console", **fields}, stream=stream)
         await run_in_threadpool(self.desk.bring_in, stream)
         said = {"stream": stream, "said": "brought-in"}
-        return RedirectResponse(f"/dead-letters?{urlencode(said)}", 303)
+        return redirect(request, f"/dead-letters?{urlencode(said)}")
 
     async def _done(
         self, request: Request, stream: str, letter: str, fields: dict[str, str], value: str | None

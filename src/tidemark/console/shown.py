@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse
 
 from tidemark.console.charts import HEIGHT, WIDTH
 from tidemark.console.people import who_of
+from tidemark.monitoring.access import home_of
 
 MOST_SHOWN_BYTES = 16 * 1024
 HEADERS = {
@@ -82,9 +83,12 @@ TEMPLATES = environment()
 
 
 def page(request: Request, template: str, /, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A rendered template. Every page knows who is signed in, its own path and the application's name."""
+    """A rendered template. Every page knows who is signed in, its path, the way `home` and the application's
+    name.
+    """
     text = TEMPLATES.get_template(template).render(
-        path=request.url.path,
+        path=request.scope["path"],
+        home=home_of(request),
         who=who_of(request),
         application=request.app.state.application,
         **values,
