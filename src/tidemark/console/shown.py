@@ -1,4 +1,4 @@
-"""How pages show numbers, ages and bytes; and the templates that do."""
+"""How pages show numbers, and ages; and the templates that do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tidemark.console.charts import HEIGHT, WIDTH
 from tidemark.console.people import who_of
 from tidemark.monitoring.access import home_of
 
-MOST_SHOWN_BYTES = 16 * 1024
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -48,18 +47,6 @@ def moment(value: datetime | float | None) -> str:
         return "–"
     at = value if isinstance(value, datetime) else datetime.fromtimestamp(value, UTC)
     return at.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def text_of(value: bytes | None) -> tuple[str, bool]:
-    """Bytes as text, and whether that text is exactly them, so that it can be edited and sent back."""
-    if value is None:
-        return "", False
-    try:
-        text = value.decode("utf-8")
-    except UnicodeDecodeError:
-        return " ".join(f"{b:02x}" for b in value[:MOST_SHOWN_BYTES]), False
-    exact = not any(c < " " and c not in "\t\n" for c in text) and len(value) <= MOST_SHOWN_BYTES
-    return text[:MOST_SHOWN_BYTES], exact
 
 
 def _as_json(value: object) -> str:
