@@ -55,6 +55,17 @@ test-matrix: .venv/.installed ## The suite's short part on each Python 3.11-3.13
 	@$(BIN)/python -m tidemark.platform.ready
 	@.ci/matrix
 
+.PHONY: test-lowest
+# An old version may warn about its neighbours, which are the newest.
+test-lowest: .venv/.uv ## The unit tests with the lowest versions of the dependencies that pyproject.toml allows
+	@mkdir -p .cache
+	@[ -x .cache/lowest/bin/python ] || $(UV) venv --quiet --python $(BIN)/python .cache/lowest
+	@$(UV) pip compile --quiet --resolution lowest-direct --no-emit-index-url --no-emit-find-links \
+		--python .cache/lowest/bin/python pyproject.toml -o .cache/lowest.txt
+	@$(UV) pip install --quiet --python .cache/lowest/bin/python --constraint .cache/lowest.txt \
+		--group spark --group test --group build --editable .
+	@.cache/lowest/bin/python -m pytest -q tests/unit -W default::DeprecationWarning
+
 .PHONY: check
 check: .venv/.installed ## Format, lint, types, spelling, dead and duplicate code, architecture, docs
 	$(call say,Format)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import time
 from collections.abc import Callable
@@ -65,7 +66,7 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
         # Page after page, each letter once; a place that is none is the first page.
         monkeypatch.setattr(desk, "MOST_LISTED", 1)
         first = client.get("/dead-letters", params={"stream": NAME}).text
-        older = html.unescape(re.findall(r'rel="next" href="([^"]+)"', first)[0])
+        older = html.unescape(re.findall(r'rel="next" href="./([^"]+)"', first)[0])
         second = client.get(older).text
         offsets = [re.findall(r">0 : (\d+)</a>", text) for text in (first, second)]
         assert sorted(found for page_ in offsets for found in page_) == ["1", "2"]
@@ -82,6 +83,12 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
             "alert(1)"
             not in client.get("/dead-letters/letter", params={"stream": NAME, "id": letters[1]}).text
         )  # payloads are for those who signed in
+        # So are notes: who replays quotes a payload there, and so does a replay that fails.
+        assert "parked now" in act(letters[2], action="park", why="her card is 4111").text
+        assert "her card is 4111" in page(letters[2]).text
+        asked = {"stream": NAME, "id": letters[2]}
+        unsigned = client.get("/dead-letters/letter", params=asked).text
+        assert ("parked" in unsigned, "her card" in unsigned) == (True, False)
         for letter in ("../../../etc/passwd", "' OR 1=1 --", "\0", "é" * 2000, ""):
             answer = page(letter)
             assert (answer.status_code, "has no dead letter" in answer.text) == (404, True)
@@ -102,5 +109,11 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
         # What Spark would take for a variable is text, as everything a person types.
         mended = '{"id": 7, "name": "it\'s ${env:HOME} \\\\ ${spark.app.name}"}'
         assert "Resolved" in act(letters[1], action="replay", value=mended, **WHY).text
+    flow.options["fields"] = {"id": {"secret": True}}
+    with httpx.Client(base_url=console(flow).server.url, timeout=60, headers=ALLOWED) as client:
+        hidden = client.get("/dead-letters/letter", params={"stream": NAME, "id": letters[2]}).text
+        (payload,) = re.findall(r"<pre>(.*?)</pre>", hidden, re.DOTALL)
+        assert json.loads(html.unescape(payload)) == {"id": "********"}
+        assert "<textarea" not in hidden, "what is masked cannot be sent back"
     landed = {r["id"]: r["name"] for r in flow.rows.collect()}
     assert landed[7] == "it's ${env:HOME} \\ ${spark.app.name}"

@@ -71,7 +71,7 @@ def test_a_write_needs_the_token_and_a_reason_and_is_logged_with_who_and_why(
         assert (wrong.status_code, "That is not the token" in wrong.text) == (403, True)
         assert client.post("/sign-in", data={"token": TOKEN, "name": " "}).status_code == 400
         away = client.post("/sign-in", data={"token": TOKEN, "name": "ann", "next": "//evil.example"})
-        assert away.headers["location"] == "/"
+        assert away.headers["location"] == "./"
         cookie = away.headers["set-cookie"]
         assert TOKEN not in cookie
         assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in cookie.split(";")}
@@ -99,7 +99,7 @@ def test_everything_but_probes_is_closed_when_the_console_can_be_reached_from_ou
     serving = console(stream(), host="0.0.0.0")
     with httpx.Client(base_url=serving.server.url, timeout=30) as client:
         asked = client.get("/", headers=AS_PAGE)
-        assert (asked.status_code, asked.headers["location"]) == (303, "/sign-in?next=%2F")
+        assert (asked.status_code, asked.headers["location"]) == (303, "./sign-in?next=%2F")
         for path in ("/actuator/health", "/actuator/prometheus", "/reports", "/fragments/overview"):
             assert client.get(path).status_code == 401, path
         assert client.get("/actuator/health/liveness").status_code == 200

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +27,7 @@ from starlette.routing import Route
 from tidemark.config.listener import JobExecutorOptions
 from tidemark.dev.kafka_server import free_ports
 from tidemark.listener import Batch, BatchResult, ListenerStopped, Record, Scope
-from tidemark.listener.job import DatabricksJobExecutor, JobExecution, idempotency_token
+from tidemark.listener.job import DatabricksJobExecutor, JobExecution, hash_of
 
 if TYPE_CHECKING:
     from tests.listener.conftest import Scene
@@ -181,8 +183,34 @@ def test_one_run_is_started_when_a_batch_is_handed_over_again_after_a_crash(api:
     assert first.run_id == again.run_id
     assert len(api[0].started) == 1
     assert run(api, tmp_path, batch(submission=2)).run_id != first.run_id
-    assert idempotency_token(batch()) != idempotency_token(batch(3))
-    assert len(idempotency_token(batch())) <= 64
+    assert hash_of(batch()) != hash_of(batch(3))
+    assert {len(body["idempotency_token"]) for body in api[0].started} == {61}
+
+
+def test_a_batch_is_run_again_when_it_comes_again_after_its_run_has_ended(api: Any, tmp_path: Path) -> None:
+    """As after the group's offsets were set back: coordinates, content and count are those of before."""
+    api[0].states = [ended("SUCCESS")]
+    for runs in (1, 2):
+        assert final(run(api, tmp_path, batch())).succeeded
+        assert len(api[0].started) == runs
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("again", ["the topic was made again", "the run must have ended long ago"])
+def test_no_run_is_taken_for_the_batchs_own_when_one_was_left_behind_and(
+    api: Any, tmp_path: Path, again: str
+) -> None:
+    """A listener died under its run, which is found at once and not later."""
+    left = run(api, tmp_path, replace(batch(), topic_ids={"t": "one"}), timeout=60)
+    assert run(api, tmp_path, replace(batch(), topic_ids={"t": "one"}), timeout=60).run_id == left.run_id
+    if again == "the topic was made again":
+        found = run(api, tmp_path, replace(batch(), topic_ids={"t": "two"}), timeout=60)
+    else:
+        (file,) = tmp_path.glob("*.jsonl")
+        os.utime(file, (time.time() - 61,) * 2)
+        found = run(api, tmp_path, replace(batch(), topic_ids={"t": "one"}), timeout=60)
+    assert found.run_id != left.run_id
+    assert len(api[0].started) == 2
 
 
 def test_the_run_is_cancelled_when_it_takes_too_long(api: Any, tmp_path: Path) -> None:
@@ -214,13 +242,18 @@ def test_records_are_committed_when_their_run_succeeds_and_the_run_is_cancelled_
     one.wait_committed({0: 4})
     assert len(api[0].started) == 2
     assert [body["job_parameters"]["attempt"] for body in api[0].started] == ["1", "2"]
+    one.running.pop().stop()
+    one.commit(p0=0)
+    one.listen(executor=DatabricksJobExecutor(api[1], options), batch_size=4, batch_interval=1)
+    one.wait_committed({0: 4})
+    assert len(api[0].started) == 3, "a group that was set back has its records run again"
     api[0].states = [{"life_cycle_state": "RUNNING"}]
     one.fill([1])
-    one.wait(lambda: len(api[0].started) == 3)
+    one.wait(lambda: len(api[0].started) == 4)
     running = one.running[0]
     running.listener._settings = running.listener._settings.model_copy(update={"shutdown_timeout": 0.2})
     running.stop()
-    assert api[0].cancelled == [3]
+    assert api[0].cancelled == [4]
     assert one.committed() == {0: 4}
 
 

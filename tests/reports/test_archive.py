@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,9 @@ from moto.server import ThreadedMotoServer
 from tidemark.config.reports import ArchiveOptions, Reports
 from tidemark.contract.errors import ConfigError
 from tidemark.reports.archive import Archive, ArchiveDamaged, Report
+from tidemark.reports.assembly import open_store
 from tidemark.reports.objects import ObjectStore, open_objects
+from tidemark.reports.request import ReportRequest
 
 REQUEST = {"requestId": "r-1", "reportType": "ECHO"}
 
@@ -80,10 +83,39 @@ def test_only_old_unreferenced_reports_are_swept(objects: ObjectStore) -> None:
     archive = Archive(objects)
     kept = archive.put(report(1), request=REQUEST, inputs={})
     orphan = archive.put(report(2), request=REQUEST, inputs={})
-    assert archive.sweep(lambda refs: {kept}, grace=3600) == []
-    assert archive.sweep(lambda refs: {kept}, grace=-5) == [orphan]
+    rows = archive.put(report(3), request=REQUEST, inputs={})
+    objects.delete(f"{rows}/summary.json")
+    asked = [REQUEST].__contains__
+    assert archive.sweep(lambda refs: {kept}, asked, grace=3600) == []
+    assert archive.sweep(lambda refs: {kept}, asked, grace=-5) == sorted([orphan, rows])
     assert archive.refs() == {kept}
     assert archive.read(orphan) is None
+
+
+@pytest.mark.parametrize("which", ["a new one", "another one", "an older copy", "another one, of equal ids"])
+def test_no_report_of_another_database_is_swept(which: str, objects: ObjectStore, tmp_path: Path) -> None:
+    def asked(number: int, at: str = "2026-01-01T00:00:00Z") -> ReportRequest:
+        return ReportRequest(f"r-{number}", "ECHO", "ann", "{}", at)
+
+    archive = Archive(objects)
+    for number in (1, 2):
+        wire = {**json.loads(asked(number).to_wire()), "correlationId": "c"}
+        archive.put(report(number), request=wire, inputs={})
+    before = archive.refs()
+    known, swept = {
+        "a new one": ([], 0),
+        "another one": ([asked(7)], 0),
+        "an older copy": ([asked(1)], 1),
+        "another one, of equal ids": ([asked(1, "2026-05-05T00:00:00Z")], 0),
+    }[which]
+    store = open_store(Reports(database=f"sqlite:///{tmp_path / 'status.db'}"))
+    for request in known:
+        store.submit(request, correlation_id="c")
+    for _ in range(2):
+        archive.sweep(store.referenced, store.has_asked, grace=-5)
+    store.engine.dispose()
+    assert len(before) == 2
+    assert len(before - archive.refs()) == swept, "only of a request that it knows and refers to no more"
 
 
 def test_damage_is_noticed_when_an_object_was_changed(objects: ObjectStore) -> None:

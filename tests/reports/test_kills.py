@@ -102,7 +102,7 @@ def test_a_request_is_ended_once_when_its_worker_is_killed_at_any_point(
             assert row.status is Status.COMPLETED, point
             assert letters == [], point
             # An attempt that was overtaken may leave an object; the sweep is what removes it.
-            flow.archive.sweep(flow.store.referenced, grace=0)
+            flow.archive.sweep(flow.store.referenced, flow.store.has_asked, grace=0)
             assert flow.archive.refs() == {row.archive_ref}, point
             assert flow.archive.read(row.archive_ref or "") is not None, point
         assert row.attempts == {"completed": 1, "dead-lettered": 8, "failed": 4}.get(point, 2), point
@@ -161,7 +161,7 @@ def test_every_request_ends_once_when_workers_are_killed_and_the_archive_fails(
     assert {requests[n] for n in range(7, 500, 50)} <= failed
     assert failed <= letters
     # What was left behind by workers that died between archive and status row.
-    flow.archive.sweep(flow.store.referenced, grace=0)
+    flow.archive.sweep(flow.store.referenced, flow.store.has_asked, grace=0)
     assert flow.archive.refs() == {row.archive_ref for row in rows if row.archive_ref}
     assert len({row.archive_ref for row in rows if row.archive_ref}) == 500 - len(failed)
     log = read_log(tmp_path)

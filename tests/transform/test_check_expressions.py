@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.cli.app import main
+from tidemark.transform.expressions import unstable, unstable_as_analysed
 
 CONFIGURATION = """\
 kafka:
@@ -60,3 +61,53 @@ def test_a_right_configuration_has_its_expressions_checked(
     result = json.loads(capsys.readouterr().out)
     assert result["expressions_checked"]
     assert spark.range(1).count() == 1
+
+
+CLOCKS = ("rand /**/ ()", "rand -- x\n()", "now/* a\nb */()", "identifier('now')()")
+ONLY_ANALYSED = {
+    "IDENTIFIER /**/ ('re' || 'flect')('java.lang.System', 'nanoTime')": "not deterministic",
+    "transform(array(1), x -> x + `rand`())": "not deterministic",
+    "date_add(cast(id as date), day(`now` /**/ ()))": "now() is not deterministic",
+    "concat(`current_user`(), 'current_user()')": "current_user() is not deterministic",
+    "`current_date`": "current_date() is not deterministic",
+    "EXISTS (FROM VALUES (1))": "looks at other rows",
+}
+SOUND = (
+    "concat(id, 'now() and rand()') -- not now()",
+    "id = \"user()\" OR date_format(ts, '\\'now()\\'') = 'version(1)'",
+    "exists(array(list), x -> x > 1)",
+    "if(list = 0, 1 / 0, list)",
+    "1 / 0",
+    "list /* of what is there */ + 1",
+)
+
+
+def test_an_expression_is_judged_by_what_spark_makes_of_it(spark: SparkSession) -> None:
+    empty = spark.createDataFrame([], "id STRING, ts TIMESTAMP, list INT")
+    expressions = [*ONLY_ANALYSED, *SOUND]
+    found = unstable_as_analysed({e: e for e in expressions}, empty)
+    assert set(found) == set(ONLY_ANALYSED)
+    for expression, why in ONLY_ANALYSED.items():
+        assert why in found[expression]
+    assert unstable_as_analysed({e: e for e in SOUND}, empty) == {}
+    assert not [t.name for t in spark.catalog.listTables() if t.name.startswith("_tidemark")]
+
+
+@pytest.mark.parametrize(
+    "expression", ["rand /**/ ()", "identifier('reflect')('java.lang.System', 'nanoTime')"]
+)
+def test_a_rule_that_hides_what_it_calls_is_a_fault(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], expression: str
+) -> None:
+    config = tmp_path / "tidemark.yml"
+    right = CONFIGURATION.replace("rand()", expression).replace("amoun >", "amount >")
+    config.write_text(right.replace(", region]", "]"))
+    assert main(["check", "--config", str(config), "--json"]) == 2
+    (fault,) = json.loads(capsys.readouterr().out)["faults"]
+    assert fault["key"] == "connector.topics.orders.enrich.drawn"
+    assert "not deterministic" in fault["problem"] or "hides what is called" in fault["problem"]
+
+
+@pytest.mark.parametrize("expression", CLOCKS)
+def test_comments_and_identifiers_hide_nothing_from_the_check_of_the_text(expression: str) -> None:
+    assert unstable(expression, frozenset({"id"}))

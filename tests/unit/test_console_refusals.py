@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -87,6 +90,60 @@ def test_a_form_of_endless_fields_and_one_to_sign_in_that_is_large_are_refused_a
     answer = console.post("/sign-in", content=b"token=" + b"x" * 20_000, headers={"Authorization": ""})
     assert (answer.status_code, "larger than 16384" in answer.text) == (413, True)
     assert time.monotonic() - began < 3, "nobody else waits for it"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/streams/events",
+        "/streams/a%2Fb",
+        "/report-requests",
+        "/sign-in",
+        "/nothing",
+        "/dead-letters/letter",
+    ],
+)
+def test_every_link_of_a_page_holds_behind_a_proxy_that_puts_a_path_before_it(
+    console: httpx.Client, path: str
+) -> None:
+    """What a proxy that takes the prefix off again hands on: a link must stay under the prefix."""
+    public = "https://proxy.example/apps/tidemark"
+    page = console.get(path, headers={"Accept": "text/html"})
+    links = re.findall(r'(?:href|src|action|data-live)="([^"#]*)"', page.text)
+    assert len(links) > 6
+    for link in links:
+        seen = urljoin(public + path, html.unescape(link))
+        assert seen.startswith(public + "/"), link
+        inside = seen.removeprefix(public)
+        if inside.startswith(("/static/", "/fragments/")):
+            answer = console.get(inside)
+            assert answer.status_code == (500 if "/streams/" in inside else 200), (inside, answer.text)
+        if inside.startswith("/fragments/"):
+            shown_in = inside.removeprefix("/fragments").replace("/overview", "/")
+            for inner in re.findall(r'(?:href|action)="([^"#]*)"', answer.text):
+                assert urljoin(public + shown_in, inner).startswith(public + "/"), inner
+
+
+def test_every_answer_that_sends_elsewhere_stays_behind_the_prefix_of_a_proxy(console: httpx.Client) -> None:
+    public = "https://proxy.example/apps/tidemark"
+    form = {"token": TOKEN, "name": "ann", "next": "/streams/events"}
+    sent = {
+        ("/sign-in", "/streams/events"): console.post("/sign-in", data=form),
+        ("/sign-out", "/"): console.post("/sign-out"),
+        ("/report-requests", "/report-requests?"): console.post("/report-requests", data={"why": ""}),
+        ("/report-requests/x/retry", "/report-requests?"): console.post(
+            "/report-requests/x/retry", data={"why": "x"}
+        ),
+    }
+    console.cookies.clear()
+    for (path, to), answer in sent.items():
+        assert answer.status_code == 303, answer.text
+        assert urljoin(public + path, answer.headers["location"]).startswith(public + to), path
+    for target in ("//evil.example", "https://evil.example", "/\\evil.example", "evil.example"):
+        answer = console.post("/sign-in", data={**form, "next": target})
+        console.cookies.clear()
+        assert urljoin(public + "/sign-in", answer.headers["location"]) == f"{public}/", target
 
 
 def test_an_accept_header_that_makes_no_sense_gets_the_plain_metrics(console: httpx.Client) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from tidemark.contract.errors import RestartStream, RetriableError, ShutdownRequested, UsageError
 from tidemark.contract.marks import Marks
@@ -37,6 +43,8 @@ from tidemark.monitoring.recording import MetricsObserver
 from tidemark.monitoring.server import HttpServer
 from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.retry import Retrier
+
+SOURCE = Path(serving.__file__).parents[1]
 
 
 def up(**details: Any) -> Finding:
@@ -257,6 +265,20 @@ def test_a_strangers_page_cannot_read_or_write_through_a_browser_on_this_machine
     )
 
 
+@pytest.mark.parametrize("served", [{"loopback": False}], indirect=True)
+@pytest.mark.parametrize("open_path", ["/actuator/health/liveness", "/actuator/health/readiness"])
+def test_a_host_header_that_looks_like_an_open_path_opens_no_other(served: Served, open_path: str) -> None:
+    for host in (f"x{open_path}?", f"x{open_path}#", f"x{open_path}?:80", f"127.0.0.1{open_path}?"):
+        answer = served.client.get("/actuator/prometheus", headers={"Host": host})
+        assert answer.status_code in (400, 401), host
+
+
+def test_no_path_is_taken_from_the_url_which_a_client_writes() -> None:
+    sources = [f for room in ("console", "monitoring", "reports") for f in (SOURCE / room).rglob("*.py")]
+    assert len(sources) > 20
+    assert [f.name for f in sources if re.search(r"\.url\.(path|scheme|hostname)", f.read_text())] == []
+
+
 def test_clients_that_say_nothing_neither_keep_others_out_nor_their_connection(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +298,48 @@ def test_clients_that_say_nothing_neither_keep_others_out_nor_their_connection(
         one.close()
     # Who asks now and then keeps the connection, and one that was hung up on may come again.
     assert served.client.get("/actuator/health/liveness").json() == {"status": "UP"}
+
+
+def test_clients_that_send_slowly_or_take_nothing_are_hung_up_on_and_keep_nobody_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 5)
+    monkeypatch.setattr(serving, "REQUEST_WITHIN", 1.5)
+    took = []
+
+    async def read(request: Request) -> Response:
+        took.append(await request.body())
+        return PlainTextResponse("thanks")
+
+    async def work(_: Request) -> Response:
+        await asyncio.sleep(2.5)
+        return PlainTextResponse("worked")
+
+    async def much(_: Request) -> Response:
+        return PlainTextResponse(b"x" * 50_000_000)
+
+    app = Starlette(
+        routes=[Route("/read", read, methods=["POST"]), Route("/work", work), Route("/much", much)]
+    )
+    post = b"POST /read HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\nx"
+    get = b"GET /much HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with HttpServer(app, host="127.0.0.1", port=0) as server, httpx.Client(base_url=server.url) as client:
+        address = ("127.0.0.1", server.port)
+        held = [socket.create_connection(address) for _ in range(12)]
+        for number, one in enumerate(held):
+            with contextlib.suppress(ConnectionError):
+                one.sendall(get if number % 3 == 0 else post)
+        assert client.post("/read", content=b"quick").text == "thanks"
+        assert client.get("/work", timeout=10).text == "worked", "the server's own time is not the client's"
+        began = time.monotonic()
+        for one in held:
+            one.settimeout(10)
+            with contextlib.suppress(ConnectionError):
+                while one.recv(1_000_000):
+                    pass
+            one.close()
+        assert time.monotonic() - began < 8
+    assert took == [b"quick"]
 
 
 def test_a_port_that_is_taken_is_said_so(served: Served) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 import pytest
@@ -9,9 +10,11 @@ from pydantic import SecretStr
 
 from tidemark.cli.serve import _where
 from tidemark.config.sections import MetricsSettings
+from tidemark.config.stream import Stream
 from tidemark.console.charts import lag_chart, throughput_chart
 from tidemark.console.desk import Place, _literal
-from tidemark.console.shown import TEMPLATES, age, count, moment, text_of
+from tidemark.console.payloads import payload_text, secret_names, text_of
+from tidemark.console.shown import TEMPLATES, age, count, moment
 from tidemark.contract.errors import UsageError
 from tidemark.ingest.monitoring.watch import Point
 
@@ -58,6 +61,39 @@ def test_a_payload_can_be_edited_only_where_its_text_is_exactly_its_bytes(
     assert text_of(value) == (text, exact)
 
 
+SECRETS = secret_names(
+    Stream.model_validate(
+        {
+            "kafka-topic": "t",
+            "schema": {"ddl": "id STRING"},
+            "fields": {"id": {"required": True}, "ssn": {"secret": True}, "card.number": {"secret": True}},
+        }
+    )
+)
+
+
+def test_what_a_field_marked_secret_holds_is_masked_wherever_it_lies() -> None:
+    payload = {
+        "id": 7,
+        "SSN": [1, {"a": "078-05-1120"}],
+        "card": {"number": "4111"},
+        "more": [{"ssn": "078"}],
+    }
+    text, exact = payload_text(json.dumps(payload).encode(), SECRETS)
+    assert not exact, "what is masked cannot be sent back"
+    mask = "********"
+    assert json.loads(text) == {"id": 7, "SSN": mask, "card": {"number": mask}, "more": [{"ssn": mask}]}
+    assert payload_text(b'{"ssn": "078"}', frozenset()) == ('{"ssn": "078"}', True)
+
+
+@pytest.mark.parametrize(
+    "value", [b'{"ssn": "078-05-1120"', b"7,078-05-1120", b"\xff078-05-1120", b"[" * 9999 + b"078"]
+)
+def test_a_payload_that_holds_a_secret_field_and_cannot_be_read_is_not_shown(value: bytes) -> None:
+    text, exact = payload_text(value, SECRETS)
+    assert ("078" in text, "30 37 38" in text, exact) == (False, False, False)
+
+
 def test_an_edit_is_a_literal_whatever_is_in_it() -> None:
     assert _literal('it\'s a \\ "test"') == "'it\\'s a \\\\ \"test\"'"
 
@@ -81,7 +117,12 @@ def test_the_first_page_says_what_is_rejected_and_shows_hostile_codes_as_text() 
         },
     }
     page = TEMPLATES.get_template("overview_live.html").render(
-        streams=[shown], health={"status": "UP", "findings": {}}, breakers=[], problem=None, looked_at=None
+        home="./",
+        streams=[shown],
+        health={"status": "UP", "findings": {}},
+        breakers=[],
+        problem=None,
+        looked_at=None,
     )
     assert ">TYPE_MISMATCH</a> 3, " in page
     assert "code=TYPE_MISMATCH&amp;status=new" in page

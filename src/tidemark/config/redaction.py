@@ -1,4 +1,7 @@
-"""What must not be shown: secrets in values that go to people, logs or errors."""
+"""What must not be shown: secrets in values that go to people, logs or errors.
+
+What is not clearly over is masked too: of two readings of a text the one is taken that hides more.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,31 @@ MASK = "********"
 
 _SECRET_NAME = re.compile(
     r"passw|passphrase|secret|token|jaas|authorization|credential|api[-_.]?key|access[-_.]?key"
-    r"|private[-_.]?key|keystore\.key|connection[-_.]?string|^pwd$|\bcookie\b",
+    r"|private[-_.]?key|account[-_.]?key|keystore\.key|connection[-_.]?string|(?<![a-z])pwd|\bcookie\b",
     re.IGNORECASE,
 )
 _NOT_SECRET = {"service-credential", "secret-fields"}
 """Names of things that are no secret themselves."""
 _SECRET_TEXT = (
-    (re.compile(r"(?<=://)([^\s/:@]*):([^\s/@]+)(?=@)"), rf"\1:{MASK}"),
-    (
-        re.compile(r"(?i)\b(password|passwd|pwd|secret|token)(\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s;,&\"']+)"),
-        rf"\1\2{MASK}",
-    ),
+    # A password may hold `/`, `:` and `@` that nobody encoded: up to the last `@` of the word.
+    (re.compile(r"(?<=://)([^\s/:\"']{0,1000}):(?:[^\s\"'<>]{0,1000}|\S{0,1000})(?=@)"), rf"\1:{MASK}"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {MASK}"),
     (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{12,}"), rf"\1{MASK}"),
 )
+_NAMED = re.compile(
+    r"""(?<![\w.-])(?P<name>[\w.-]+)(?:\\*["'])?\]?[ \t]*[=:>]{1,2}\s*(?=\S)"""
+    r"""|\(\s*["'](?P<first>[\w.-]+)["']\s*,\s*(?=\S)"""
+    r"""|(?<!\S)--(?P<option>[\w.-]+)[ =]+(?=\S)"""
+)
+"""A name and what parts it from its value: `name=`, `"name":`, `['name'] =`, `('name',`, `--name`."""
+_END = re.compile(
+    r"""\s|["'<>;,&)\]}]+(?:\s|$)|["'<>;,&)\]}]\s*(?:["'<>;,&)\]}]|\\*["']?[\w.-]+\\*["']?[ \t]*[=:])"""
+)
+"""Where a value without quotes ends. A single delimiter within it does not end it."""
+_SCHEME = re.compile(r"(?i)(?:bearer|basic|digest|negotiate)\s+")
+_PLAIN = re.compile(r"(?:null|None|true|True|false|False)(?=[\s,;&)\]}\"']|$)")
+_QUOTED = re.compile(r"""[bBrRuU]{0,2}(\\*)(["'])""")
+_QUOTES = {quote: re.compile(rf"(?<!\\)(\\*){quote}") for quote in ('"', "'")}
 
 
 def is_secret_name(name: str, further: Collection[str] = ()) -> bool:
@@ -34,10 +48,60 @@ def is_secret_name(name: str, further: Collection[str] = ()) -> bool:
 
 
 def masked_text(text: str) -> str:
-    """The text with the secrets inside it masked: passwords in URLs and JAAS entries, bearer tokens."""
+    """The text with the secrets inside it masked: passwords in URLs, bearer tokens, and values of secret
+    names as properties, JAAS entries, options, JSON and Python write them.
+    """
     for pattern, replacement in _SECRET_TEXT:
         text = pattern.sub(replacement, text)
-    return text
+    shown: list[str] = []
+    at = 0
+    while (found := _NAMED.search(text, at)) is not None:
+        # What belongs to a name that is no secret may name one: `sasl.jaas.config=… password=…`.
+        start = end = found.end()
+        if is_secret_name(found["name"] or found["first"] or found["option"]):
+            start, end = _secret(text, start)
+        shown += [text[at:start], MASK if end > start else ""]
+        at = end
+    return "".join([*shown, text[at:]])
+
+
+def _secret(text: str, start: int) -> tuple[int, int]:
+    """Where the value at `start` begins and ends. Quotes around it stay."""
+    if scheme := _SCHEME.match(text, start):
+        start = scheme.end()
+    if _PLAIN.match(text, start):
+        return start, start
+    if quoted := _QUOTED.match(text, start):
+        return quoted.end(), _closing_quote(text, quoted.end(), quoted)
+    at = start
+    while at < len(text) and not _END.match(text, at):
+        at = _closing_bracket(text, at) if text[at] in "{[(" else at + 1
+    return start, at
+
+
+def _closing_quote(text: str, at: int, opening: re.Match[str]) -> int:
+    """Where a text that began with `opening` ends, with the text itself if nothing closes it.
+
+    Within a text that is itself quoted its quotes have a backslash before them, and its backslashes are two.
+    """
+    escapes = len(opening[1])
+    for found in _QUOTES[opening[2]].finditer(text, at):
+        before = len(found[1]) - escapes
+        if before >= 0 and before % (2 * (escapes + 1)) == 0:
+            return found.end() - escapes - 1
+    return len(text)
+
+
+def _closing_bracket(text: str, at: int) -> int:
+    depth = 0
+    while at < len(text):
+        if quoted := _QUOTED.match(text, at):
+            at = _closing_quote(text, quoted.end(), quoted) + len(quoted[1])
+        depth += (text[at : at + 1] in ("{", "[", "(")) - (text[at : at + 1] in ("}", "]", ")"))
+        at += 1
+        if depth == 0:
+            break
+    return at
 
 
 def redacted(mapping: Mapping[str, Any], further: Collection[str] = ()) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
@@ -55,6 +55,7 @@ def application_of(parts: Parts, *, token: Token, loopback: bool) -> Gate:
         exception_handlers={
             TidemarkError: _problem,
             HTTPException: _http_problem,
+            ClientDisconnect: _gone,
             Exception: _unexpected,
         },
     )
@@ -76,9 +77,14 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     return _answer(request, error.status_code, detail, None)
 
 
+async def _gone(request: Request, _: Exception) -> Response:
+    # Nobody reads it: the client hung up, or was hung up on, before its request was whole.
+    return _answer(request, 400, "the request ended too early", None)
+
+
 async def _unexpected(request: Request, error: Exception) -> Response:
     # The text of an unknown error may hold anything: the log has it, masked.
-    log.error("a page failed", path=request.url.path, exc_info=error)
+    log.error("a page failed", path=request.scope["path"], exc_info=error)
     return _answer(request, 500, f"unexpected {type(error).__name__}; the log says more", None)
 
 

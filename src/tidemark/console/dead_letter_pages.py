@@ -9,17 +9,19 @@ from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from tidemark.console.desk import LetterDesk, Place
+from tidemark.console.payloads import payload_text, secret_names, text_of
 from tidemark.console.people import fields_of, noted, who_of
-from tidemark.console.shown import page, text_of
+from tidemark.console.shown import page
 from tidemark.contract import records
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import TidemarkError, UsageError
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dead_letters.replay import Replayed
+from tidemark.monitoring.access import redirect
 
 _STATUS_OF = {"park": LetterStatus.PARKED, "discard": LetterStatus.DISCARDED, "reopen": LetterStatus.NEW}
 
@@ -84,7 +86,7 @@ class DeadLetterPages:
         noted(request, "bring in dead letters", {"why": "asked for in the console", **fields}, stream=stream)
         await run_in_threadpool(self.desk.bring_in, stream)
         said = {"stream": stream, "said": "brought-in"}
-        return RedirectResponse(f"/dead-letters?{urlencode(said)}", 303)
+        return redirect(request, f"/dead-letters?{urlencode(said)}")
 
     async def _done(
         self, request: Request, stream: str, letter: str, fields: dict[str, str], value: str | None
@@ -98,7 +100,8 @@ class DeadLetterPages:
             return await self._shown(request, stream, letter, done=f"It is {status.value} now.")
         if action not in ("dry-run", "replay"):
             raise UsageError(f"there is no action {action}")
-        before, exact = text_of((await run_in_threadpool(desk.one, stream, letter))[records.PAYLOAD])
+        row = await run_in_threadpool(desk.one, stream, letter)
+        before, exact = payload_text(row[records.PAYLOAD], self._secret(stream))
         mended = value if value is not None and not (exact and value == before) else None
         dry = action == "dry-run"
         replayed = await run_in_threadpool(
@@ -128,8 +131,8 @@ class DeadLetterPages:
     ) -> Response:
         """The letter's page. `value` is what the person has typed, shown instead of the payload."""
         row = await run_in_threadpool(self.desk.one, stream, letter)
-        signed_in = who_of(request) is not None
-        text, exact = text_of(row[records.PAYLOAD]) if signed_in else ("", False)
+        signed_in, secret = who_of(request) is not None, self._secret(stream)
+        text, exact = payload_text(row[records.PAYLOAD], secret) if signed_in else ("", False)
         return page(
             request,
             "dead_letter.html",
@@ -139,11 +142,16 @@ class DeadLetterPages:
             coordinates=[(name, row[name]) for name in (records.TOPIC, *records.COORDINATES)],
             text=text if value is None else value,
             exact=exact,
+            edit=row["edit"] if signed_in and not secret else None,
+            note=row["status_note"] if signed_in else None,
             key=text_of(row[records.KEY])[0] if signed_in else "",
             headers=_headers(row) if signed_in else [],
             problem=problem,
             done=done,
         )
+
+    def _secret(self, stream: str) -> frozenset[str]:
+        return secret_names(self.desk.settings.streams[stream])
 
 
 def _named(fields: Mapping[str, str]) -> tuple[str, str]:

@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from tidemark.console.people import fields_of, noted
 from tidemark.console.shown import page
 from tidemark.contract.errors import TidemarkError
-from tidemark.monitoring.access import Receive, Scope, Send
+from tidemark.monitoring.access import Receive, Scope, Send, redirect
 from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.http import report_routes
 from tidemark.reports.request import Status
@@ -59,7 +59,7 @@ def report_pages(reports: LateReports, types: Sequence[str], metrics: Metrics) -
         return list(service.newest(MOST_ROWS))
 
     async def listed(request: Request) -> Response:
-        fragment = request.url.path.startswith("/fragments/")
+        fragment = request.scope["path"].startswith("/fragments/")
         return page(
             request,
             "report_requests_live.html" if fragment else "report_requests.html",
@@ -80,20 +80,20 @@ def report_pages(reports: LateReports, types: Sequence[str], metrics: Metrics) -
                 parameters=fields.get("parameters") or "{}",
             )
         except TidemarkError as error:
-            return _back(problem=error.message)
-        return _back(done=f"Asked for {row.request.report_type}: {row.request.request_id}. {why}")
+            return _back(request, problem=error.message)
+        return _back(request, done=f"Asked for {row.request.report_type}: {row.request.request_id}. {why}")
 
     async def change(request: Request) -> Response:
         fields = await fields_of(request)
-        step, request_id = request.url.path.rpartition("/")[2], request.path_params["request_id"]
+        step, request_id = request.scope["path"].rpartition("/")[2], request.path_params["request_id"]
         try:
             service = await run_in_threadpool(reports.service)
             noted(request, f"{step} report", fields, request_id=request_id)
             change = service.retry if step == "retry" else service.cancel
             row = await run_in_threadpool(change, request_id)
         except TidemarkError as error:
-            return _back(problem=error.message)
-        return _back(done=f"{row.request.request_id} is {row.status.value}.")
+            return _back(request, problem=error.message)
+        return _back(request, done=f"{row.request.request_id} is {row.status.value}.")
 
     return [
         Route("/report-requests", listed, methods=["GET"]),
@@ -106,5 +106,5 @@ def report_pages(reports: LateReports, types: Sequence[str], metrics: Metrics) -
     ]
 
 
-def _back(**said: str) -> Response:
-    return RedirectResponse(f"/report-requests?{urlencode(said)}", 303)
+def _back(request: Request, **said: str) -> Response:
+    return redirect(request, f"/report-requests?{urlencode(said)}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import structlog
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from tidemark.console.people import NAME_COOKIE, cookie_of, fields_of
 from tidemark.console.shown import page
-from tidemark.monitoring.access import COOKIE, Token
+from tidemark.monitoring.access import COOKIE, Token, redirect
 
 SIGN_IN = "/sign-in"
 _DAY = 86_400
@@ -32,8 +32,8 @@ def session_routes(token: Token) -> list[Route]:
         if not name:
             problem = "Say who you are: it is logged with what you do."
             return page(request, "sign_in.html", status=400, next=target, problem=problem)
-        answer = RedirectResponse(target, 303)
-        scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
+        answer = redirect(request, target)
+        scheme = request.headers.get("x-forwarded-proto", request.scope["scheme"])
         for cookie, value in ((COOKIE, token.cookie), (NAME_COOKIE, cookie_of(name))):
             answer.set_cookie(
                 cookie,
@@ -47,7 +47,7 @@ def session_routes(token: Token) -> list[Route]:
         return answer
 
     async def sign_out(request: Request) -> Response:
-        answer = RedirectResponse("/", 303)
+        answer = redirect(request, "/")
         for cookie in (COOKIE, NAME_COOKIE):
             answer.delete_cookie(cookie)
         return answer

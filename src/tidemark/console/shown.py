@@ -1,4 +1,4 @@
-"""How pages show numbers, ages and bytes; and the templates that do."""
+"""How pages show numbers, and ages; and the templates that do."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from starlette.responses import HTMLResponse
 
 from tidemark.console.charts import HEIGHT, WIDTH
 from tidemark.console.people import who_of
+from tidemark.monitoring.access import home_of
 
-MOST_SHOWN_BYTES = 16 * 1024
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -49,18 +49,6 @@ def moment(value: datetime | float | None) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def text_of(value: bytes | None) -> tuple[str, bool]:
-    """Bytes as text, and whether that text is exactly them, so that it can be edited and sent back."""
-    if value is None:
-        return "", False
-    try:
-        text = value.decode("utf-8")
-    except UnicodeDecodeError:
-        return " ".join(f"{b:02x}" for b in value[:MOST_SHOWN_BYTES]), False
-    exact = not any(c < " " and c not in "\t\n" for c in text) and len(value) <= MOST_SHOWN_BYTES
-    return text[:MOST_SHOWN_BYTES], exact
-
-
 def _as_json(value: object) -> str:
     return json.dumps(value, default=str, ensure_ascii=False, indent=2)
 
@@ -82,9 +70,12 @@ TEMPLATES = environment()
 
 
 def page(request: Request, template: str, /, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A rendered template. Every page knows who is signed in, its own path and the application's name."""
+    """A rendered template. Every page knows who is signed in, its path, the way `home` and the application's
+    name.
+    """
     text = TEMPLATES.get_template(template).render(
-        path=request.url.path,
+        path=request.scope["path"],
+        home=home_of(request),
         who=who_of(request),
         application=request.app.state.application,
         **values,

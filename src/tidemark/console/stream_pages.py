@@ -39,14 +39,14 @@ class StreamSources:
 
 def stream_routes(sources: StreamSources) -> list[Route]:
     async def overview(request: Request) -> Response:
-        template = "overview.html" if request.url.path == "/" else "overview_live.html"
+        template = "overview.html" if request.scope["path"] == "/" else "overview_live.html"
         return page(request, template, **await run_in_threadpool(_overview, sources))
 
     async def one(request: Request) -> Response:
         name = request.path_params["name"]
         commits = await run_in_threadpool(sources.commits, name)
         found = sources.watch.statuses.get(name)
-        fragment = request.url.path.startswith("/fragments/")
+        fragment = request.scope["path"].startswith("/fragments/")
         return page(
             request,
             "stream_live.html" if fragment else "stream.html",

@@ -17,7 +17,7 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_ID, OPEN, LetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.platform.local_rows import rows_of
-from tidemark.transform.expressions import unstable
+from tidemark.transform.expressions import unstable, unstable_as_analysed
 
 MOST_PATCHED = 1000
 PAYLOAD_TEXT = "payload"
@@ -86,11 +86,15 @@ class Edit:
         try:
             mended = text.withColumn(records.PAYLOAD, F.expr(expression).cast("string").cast("binary"))
             mended.schema  # noqa: B018  # analysed here, so that a wrong expression is told before anything runs
+            empty = letters.sparkSession.createDataFrame([], text.schema)
+            faults = list(unstable_as_analysed({"--edit": expression}, empty).values())
         except Exception as error:
             raise UsageError(
                 f"--edit {expression}: {str(error).splitlines()[0]}",
                 "a SQL expression over `payload`, such as replace(payload, 'usr', 'user')",
             ) from error
+        if faults:
+            raise UsageError(f"--edit {expression}: {faults[0]}")
         return mended.drop(PAYLOAD_TEXT)
 
     def _patched(self, letters: DataFrame) -> DataFrame:

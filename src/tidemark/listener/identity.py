@@ -33,7 +33,7 @@ class TopicIdentity:
         self.made_again: set[str] = set()
         self._topics = list(topics)
         self._timeout = timeout
-        self._known: dict[str, str] = {}
+        self.known: dict[str, str] = {}
         of_consumers = ("isolation.level", "client.rack")
         self._client = AdminClient({k: v for k, v in connection.items() if k not in of_consumers})
 
@@ -45,6 +45,6 @@ class TopicIdentity:
                 found = str(future.result(self._timeout + 1).topic_id)
             except (KafkaException, TimeoutError):
                 continue
-            if self._known.setdefault(name, found) != found:
+            if self.known.setdefault(name, found) != found:
                 self.made_again.add(name)
         return self.made_again

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,8 +47,10 @@ class DatabricksJobExecutor:
     headers as pairs. A job that did only a part writes `{"failed": {"3": "why"}, "untouched": [4, 5]}`,
     by index, to `result`, and ends well; without it, the run's state speaks for the whole batch.
 
-    The idempotency token is a hash of the batch's coordinates and of how often they were handed over:
-    a listener that died while its run went on finds that run instead of starting another.
+    The idempotency token begins with a hash of the records, of the topics' ids and of how often they were
+    handed over, and ends with a part made anew for each batch: the batch's file has it in its name while its
+    run goes on. So a listener that died finds the run of that batch instead of starting another, and a batch
+    that comes again after its run has ended, as when the group's offsets were set back, is run again.
     """
 
     def __init__(
@@ -64,9 +67,8 @@ class DatabricksJobExecutor:
         self._sleep = sleep
 
     def submit(self, batch: Batch) -> JobExecution:
-        token = idempotency_token(batch)
         execution = JobExecution(
-            self._workspace, self._options, batch, token, monotonic=self._now, sleep=self._sleep
+            self._workspace, self._options, batch, monotonic=self._now, sleep=self._sleep
         )
         execution.start()
         return execution
@@ -83,7 +85,6 @@ class JobExecution:
         workspace: WorkspaceClient,
         options: JobExecutorOptions,
         batch: Batch,
-        token: str,
         *,
         monotonic: Callable[[], float],
         sleep: Callable[[float], None],
@@ -91,12 +92,10 @@ class JobExecution:
         self._workspace = workspace
         self._options = options
         self._batch = batch
-        self._token = token
         self._now = monotonic
         self._sleep = sleep
-        folder = Path(options.location)
-        self._batch_file = folder / f"{token}.jsonl"
-        self._result_file = folder / f"{token}.result.json"
+        self._folder = Path(options.location)
+        self._files: tuple[Path, ...] = ()
         self.run_id: int | None = None
         self._result: BatchResult | None = None
         self._ask_at = 0.0
@@ -105,14 +104,17 @@ class JobExecution:
     def start(self) -> None:
         """Lays the batch down and starts the run, or finds the one that has its token already."""
         try:
-            self._batch_file.parent.mkdir(parents=True, exist_ok=True)
-            self._batch_file.write_text("".join(line_of(record) for record in self._batch.records))
+            self._folder.mkdir(parents=True, exist_ok=True)
+            token = self._token()
+            batch, result = self._folder / f"{token}.jsonl", self._folder / f"{token}.result.json"
+            self._files = (batch, result)
+            batch.write_text("".join(line_of(record) for record in self._batch.records))
             started = self._workspace.jobs.run_now(
                 self._options.job_id,
-                idempotency_token=self._token,
+                idempotency_token=token,
                 job_parameters={
-                    "batch": str(self._batch_file),
-                    "result": str(self._result_file),
+                    "batch": str(batch),
+                    "result": str(result),
                     "attempt": str(self._batch.attempt),
                 },
             )
@@ -120,6 +122,15 @@ class JobExecution:
             log.info("job run started", run_id=self.run_id, records=len(self._batch))
         except (DatabricksError, OSError) as error:
             self._end(self._not_reached(error))
+
+    def _token(self) -> str:
+        """That of the run which a listener that died has left behind, or a new one. At most 64 characters."""
+        name = hash_of(self._batch)
+        for left in self._folder.glob(f"{name}-*.jsonl"):
+            # An older one is of a run that has ended, and of a batch that now comes again.
+            if time.time() - left.stat().st_mtime < self._options.timeout:
+                return left.stem
+        return f"{name}-{uuid.uuid4().hex[:20]}"
 
     def wait(self, timeout: float) -> BatchResult | None:
         if self._result is None:
@@ -175,7 +186,7 @@ class JobExecution:
     def _in_part(self) -> BatchResult | None:
         """What the job wrote about single records; a file that cannot be read fails the whole batch."""
         try:
-            said = json.loads(self._result_file.read_text())
+            said = json.loads(self._files[1].read_text())
             failures = {
                 int(index): Failure("DatabricksJob", str(why), category="JOB", condition="RECORD_FAILED")
                 for index, why in said.get("failed", {}).items()
@@ -197,18 +208,18 @@ class JobExecution:
 
     def _end(self, result: BatchResult) -> None:
         self._result = result
-        for file in (self._batch_file, self._result_file):
+        for file in self._files:
             try:
                 file.unlink(missing_ok=True)
             except OSError as error:
                 log.warning("batch file left behind", file=str(file), error=str(error))
 
 
-def idempotency_token(batch: Batch) -> str:
-    """At most 64 characters, as Databricks wants it."""
-    coordinates = [record.coordinates for record in batch.records]
-    text = json.dumps([coordinates, batch.submission], separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+def hash_of(batch: Batch) -> str:
+    """40 characters: offsets alone mean nothing where a topic was made again."""
+    lines = [line_of(record) for record in batch.records]
+    text = json.dumps([sorted(batch.topic_ids.items()), lines, batch.submission], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
 def line_of(record: Record) -> str:

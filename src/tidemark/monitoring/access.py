@@ -88,14 +88,29 @@ class Gate:
         writes = connection.scope["method"] not in _SAFE_METHODS
         if writes and not _from_our_page(connection):
             return _problem(403, "sent by a page of another origin")
-        path = connection.url.path
+        # Not `url.path`: a URL is put together from the Host header, which is the client's to write.
+        path = connection.scope["path"]
         if path == self._sign_in or (not writes and (self._loopback or path in self._open)):
             return None
         if self._token is not None and self._token.allows(connection):
             return None
         if self._sign_in and "text/html" in connection.headers.get("accept", ""):
-            return RedirectResponse(f"{self._sign_in}?{urlencode({'next': path})}", 303)
+            return redirect(connection, f"{self._sign_in}?{urlencode({'next': path})}")
         return _problem(401, "a token is needed: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
+
+
+def home_of(connection: HTTPConnection) -> str:
+    """The way from the requested page to the application's root, such as `../`. Links start with it instead
+    of `/`, so that they hold behind a proxy that serves the application under a path of its own.
+    """
+    asked: bytes = connection.scope.get("raw_path") or connection.scope["path"].encode()
+    # A fragment is shown in the page that it is named after.
+    return "../" * (asked.removeprefix(b"/fragments").count(b"/") - 1) or "./"
+
+
+def redirect(connection: HTTPConnection, path: str) -> Response:
+    """To another page, by GET. `path` begins with `/`."""
+    return RedirectResponse(home_of(connection) + path[1:], 303)
 
 
 def _host_name(connection: HTTPConnection) -> str:

@@ -19,38 +19,46 @@ log = structlog.get_logger(__name__)
 
 MOST_CONNECTIONS = 200
 REQUEST_WITHIN = 15.0
-"""Seconds that a client has to send the head of a request in."""
+"""Seconds that a client has to send a request in, its body too, and to take what is sent of an answer."""
 
 
 class Connection(H11Protocol):
     """One client's. A process that lands records has better uses for its file handles than those who connect
-    and say nothing: they are hung up on after `REQUEST_WITHIN`, or, the longest silent first, when somebody
-    else wants in and there are `MOST_CONNECTIONS`.
+    and say nothing, or say it slowly: they are hung up on after `REQUEST_WITHIN`, or, the longest waited for
+    first, when somebody else wants in and there are `MOST_CONNECTIONS`.
+
+    uvicorn's own limits do not do this: they count a connection from its first answer on only, and at their
+    number of connections refuse the newest one.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base
         super().connection_made(transport)
-        self.silent_since = self.loop.time()
+        self.waited_since = self.loop.time()
         self._look_again()
-        silent = [c for c in self.connections if isinstance(c, Connection) and c.silent]
-        if len(self.connections) > MOST_CONNECTIONS and silent:
-            min(silent, key=lambda c: c.silent_since).transport.abort()
+        waited_for = [c for c in self.connections if isinstance(c, Connection) and c.waited_for]
+        if len(self.connections) > MOST_CONNECTIONS and waited_for:
+            min(waited_for, key=lambda c: c.waited_since).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._look.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        self.silent_since = self.loop.time()
+        self.waited_since = self.loop.time()
         super().on_response_complete()
 
+    def pause_writing(self) -> None:
+        self.waited_since = self.loop.time()
+        super().pause_writing()
+
     @property
-    def silent(self) -> bool:
-        """No request of it is being answered."""
-        return self.cycle is None or self.cycle.response_complete
+    def waited_for(self) -> bool:
+        """It is the client's turn: to send (the rest of) a request, or to take an answer."""
+        asked = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        return not asked or self.flow.write_paused
 
     def _look_again(self) -> None:
-        if self.silent and self.loop.time() - self.silent_since >= REQUEST_WITHIN:
+        if self.waited_for and self.loop.time() - self.waited_since >= REQUEST_WITHIN:
             self.transport.abort()
             return
         self._look = self.loop.call_later(REQUEST_WITHIN / 3, self._look_again)

@@ -55,6 +55,8 @@ class Archive:
     def __init__(self, objects: ObjectStore, *, now: Callable[[], float] = time.time) -> None:
         self._objects = objects
         self._now = now
+        self._not_ours: set[str] = set()
+        """Reports that a sweep found to be another database's: their summaries are read once."""
 
     def put(self, report: Report, *, request: Mapping[str, Any], inputs: Mapping[str, int]) -> str:
         """Returns the reference once both objects are written, the summary last."""
@@ -95,18 +97,40 @@ class Archive:
     def refs(self) -> set[str]:
         return {ref for key, _ in self._objects.listing() if (ref := _ref(key)) is not None}
 
-    def sweep(self, referenced: Callable[[Iterable[str]], set[str]], *, grace: float) -> list[str]:
-        """Deletes what no status row refers to and is older than `grace` seconds; returns the references."""
+    def sweep(
+        self,
+        referenced: Callable[[Iterable[str]], set[str]],
+        has_asked: Callable[[Mapping[str, Any]], bool],
+        *,
+        grace: float,
+    ) -> list[str]:
+        """Deletes what no status row refers to and is older than `grace` seconds; returns the references.
+
+        A report whose request the database does not know (`has_asked`) is none of its own: it stays. To a new
+        database, another one or an older copy, every report of the archive would be an orphan.
+        """
         newest: dict[str, float] = {}
         for key, written in self._objects.listing():
             if (ref := _ref(key)) is not None:
                 newest[ref] = max(written, newest.get(ref, 0.0))
         old = [ref for ref, written in newest.items() if written <= self._now() - grace]
-        orphans = sorted(set(old) - referenced(old))
+        unreferenced = set(old) - referenced(old) - self._not_ours
+        orphans = sorted(ref for ref in unreferenced if self._is_ours(ref, has_asked))
+        self._not_ours |= unreferenced.difference(orphans)
         for ref in orphans:
             self._objects.delete(_key(ref, SUMMARY))
             self._objects.delete(_key(ref, ROWS))
         return orphans
+
+    def _is_ours(self, ref: str, has_asked: Callable[[Mapping[str, Any]], bool]) -> bool:
+        """Rows without a summary are no report, whoever wrote them."""
+        text = self._objects.read(_key(ref, SUMMARY))
+        if text is None:
+            return True
+        try:
+            return has_asked(json.loads(text)["request"])
+        except (ValueError, KeyError, TypeError):
+            return False
 
 
 def _key(ref: str, name: str) -> str:

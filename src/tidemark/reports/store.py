@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +115,11 @@ class StatusStore:
         with self.engine.connect() as connection:
             row = connection.execute(select(requests).where(requests.c.request_id == request_id)).first()
         return None if row is None else row_of(row)
+
+    def has_asked(self, request: Mapping[str, Any]) -> bool:
+        """Whether this very request, in the wire's names, was submitted here."""
+        row = self.get(str(request["requestId"]))
+        return row is not None and json.loads(row.request.to_wire()).items() <= request.items()
 
     def newest(self, limit: int = 20) -> list[StatusRow]:
         with self.engine.connect() as connection:

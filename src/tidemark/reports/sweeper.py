@@ -78,7 +78,7 @@ class Sweeper:
         if self._archive is None:
             return 0
         grace = self._settings.archive.orphan_grace
-        return len(self._archive.sweep(self._store.referenced, grace=grace))
+        return len(self._archive.sweep(self._store.referenced, self._store.has_asked, grace=grace))
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)

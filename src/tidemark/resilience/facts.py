@@ -80,7 +80,7 @@ def _own_links(error: object) -> tuple[Link, ...]:
     kin = tuple(class_name(base) for base in kind.__mro__[1:] if base.__name__ not in _NO_ANCESTOR)
     name = class_name(kind)
     if isinstance(error, TidemarkError):
-        text = masked_text(error.message[:MESSAGE_LIMIT])
+        text = masked_text(error.message)[:MESSAGE_LIMIT]
         return (with_reply(Link(name, text, kin, condition=error.condition), error),)
     if hasattr(error, "_desc") and hasattr(error, "_stackTrace"):
         return _captured(name, kin, error)

@@ -38,7 +38,7 @@ def kafka_link(error: Any) -> Link:
     kind = type(error)
     return Link(
         f"{kind.__module__}.{kind.__qualname__}",
-        masked_text(str(error.str())[:MESSAGE_LIMIT]),
+        masked_text(str(error.str()))[:MESSAGE_LIMIT],
         kafka_code=str(error.name()),
         fatal=bool(error.fatal()),
     )

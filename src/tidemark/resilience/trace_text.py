@@ -54,7 +54,7 @@ def described(name: str, message: str) -> Link:
     kafka = _KAFKA_ERROR.search(message)
     return Link(
         name,
-        masked_text(message[:MESSAGE_LIMIT]).strip(),
+        masked_text(message)[:MESSAGE_LIMIT].strip(),
         condition=condition[1] if condition and not message[: condition.start()].strip() else None,
         sqlstate=states[-1] if states else None,
         http_status=int(reply[1]) if reply else None,

@@ -2,12 +2,15 @@
 
 A record that is decoded again, after a crash or from the dead letters, must come out the same. So an
 expression that looks at a clock, a random source, the session or another row is a fault of the
-configuration.
+configuration. Its text is looked at (`unstable`), and where there is a session what Spark makes of it too
+(`unstable_as_analysed`).
 """
 
 from __future__ import annotations
 
 import re
+import uuid
+from collections.abc import Iterable, Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -31,19 +34,25 @@ _BARE = frozenset(
     }
 )
 """SQL takes these without parentheses too, unless a column has the name."""
-_TOKEN = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`]|``)*`|[A-Za-z_]\w*|--[^\n]*|\S")
+_TOKEN = re.compile(
+    r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`]|``)*`|[A-Za-z_]\w*|--[^\n]*|/\*(?s:.*?)\*/|\S"
+)
+_ANALYSED = re.compile(r"^== Analyzed Logical Plan ==\n[^\n]*\n(.*?)^== Optimized", re.MULTILINE | re.DOTALL)
+_SUBQUERY = re.compile(r"^\s*: +[+:]- ", re.MULTILINE)
 _SPECIAL = frozenset({"now", "today", "tomorrow", "yesterday"})
 
 
 def unstable(expression: str, columns: frozenset[str]) -> list[str]:
     """What in the expression is not a function of the record alone, in words."""
-    tokens = [t for t in _TOKEN.findall(expression) if not t.startswith("--")]
+    tokens = [t for t in _TOKEN.findall(expression) if not t.startswith(("--", "/*"))]
     found: list[str] = []
     for at, token in enumerate(tokens):
         word, after = token.lower().strip("`"), tokens[at + 1] if at + 1 < len(tokens) else ""
         called = after == "("
         if called and (word in _UNSTABLE or (word == "unix_timestamp" and tokens[at + 2 : at + 3] == [")"])):
             found.append(f"{word}() is not deterministic")
+        elif called and word == "identifier":
+            found.append("IDENTIFIER() hides what is called")
         elif not called and word in _BARE and word not in columns and not token.startswith("`"):
             found.append(f"{word} is not deterministic")
         elif word in ("select", "over") and not token.startswith("`") and word not in columns:
@@ -69,14 +78,61 @@ def _is_moment(tokens: list[str], at: int) -> bool:
     return before in ("date", "timestamp", "timestamp_ltz", "timestamp_ntz") or cast or double_colon or called
 
 
+def unstable_as_analysed(expressions: Mapping[str, str], empty: DataFrame) -> dict[str, str]:
+    """Of the expressions that are no function of the record alone as Spark analyses them, why, by their key.
+
+    In: expressions that have a type over the columns of `empty`, a frame without rows. Two questions to Spark
+    for all of them where nothing is wrong.
+    """
+    if _why_unstable(expressions.values(), empty) is None:
+        return {}
+    found = {key: _why_unstable([expression], empty) for key, expression in expressions.items()}
+    return {key: why for key, why in found.items() if why is not None}
+
+
+def _why_unstable(expressions: Iterable[str], empty: DataFrame) -> str | None:
+    try:
+        # An aggregate takes deterministic arguments alone. What a clock or the session says counts as such.
+        _ = empty.selectExpr(*[f"count({each}\n)" for each in expressions]).schema
+    except PySparkException as error:
+        return (
+            "is not deterministic" if "NONDETERMINISTIC" in str(error.getCondition()) else first_line(error)
+        )
+    plan, literals = _analysed(expressions, empty), " ".join(_literals(expressions))
+    for name in sorted(_UNSTABLE):
+        call = re.compile(rf"\b{name}\(", re.IGNORECASE)
+        # A plan shows texts without their quotes.
+        if len(call.findall(plan)) > len(call.findall(literals)):
+            return f"{name}() is not deterministic"
+    return "looks at other rows" if _SUBQUERY.search(plan) else None
+
+
+def _analysed(expressions: Iterable[str], empty: DataFrame) -> str:
+    """The analysed plan as Spark writes it; empty where it cannot plan them, as `1 / 0`."""
+    spark, view = empty.sparkSession, f"_tidemark_{uuid.uuid4().hex}"
+    empty.createOrReplaceTempView(view)
+    try:
+        # Without names of our own, Spark makes them of the expressions, whose texts would be there twice.
+        listed = ", ".join(f"({each}\n) AS c{number}" for number, each in enumerate(expressions))
+        row = spark.sql(f"EXPLAIN EXTENDED SELECT {listed} FROM {view}").first()
+    finally:
+        spark.catalog.dropTempView(view)
+    found = _ANALYSED.search(row[0]) if row is not None else None
+    return found[1] if found else ""
+
+
+def _literals(expressions: Iterable[str]) -> list[str]:
+    return [token for each in expressions for token in _TOKEN.findall(each) if token[0] in "'\""]
+
+
 def type_of(expression: str, empty: DataFrame) -> tuple[T.DataType | None, str | None]:
     """The expression's type over the columns of an empty frame, or why it has none.
 
     Analysed inside a WHERE, where Spark takes neither aggregates nor windows nor generators.
     """
     try:
-        _ = empty.where(f"({expression}) IS NULL").schema
-        return empty.selectExpr(f"({expression}) AS value").schema["value"].dataType, None
+        _ = empty.where(f"({expression}\n) IS NULL").schema
+        return empty.selectExpr(f"({expression}\n) AS value").schema["value"].dataType, None
     except PySparkException as error:
         return None, first_line(error)
 

@@ -18,7 +18,7 @@ from tidemark.config.stream import Stream
 from tidemark.contract import records
 from tidemark.contract.errors import ConfigError
 from tidemark.transform.decode.decoders import decoder_named
-from tidemark.transform.expressions import type_of, unstable
+from tidemark.transform.expressions import type_of, unstable, unstable_as_analysed
 from tidemark.transform.fields import Field, struct_of
 from tidemark.transform.schema import column_name, finish_fields, load_fields, read_text
 from tidemark.transform.schema_avsc import AvroSchemaError, fields_from_avro, load
@@ -249,6 +249,8 @@ def _check_expressions(
             faults.append(f"{key}: {why}")
         elif key.startswith("rules.") and not isinstance(kind, (T.BooleanType, T.NullType)):
             faults.append(f"{key}: must be a condition, is {kind.simpleString() if kind else 'nothing'}")
+    sound = {key: expr for key, expr in written if types[key][1] is None and not unstable(expr, names)}
+    faults.extend(f"{key}: {why}" for key, why in unstable_as_analysed(sound, empty).items())
     return tuple(
         (name, expr, kind)
         for name, expr in stream.enrich.items()
