@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from tidemark.contract.marks import Marks
+from tidemark.contract.undone import Undone
 
 METADATA_KEY = "tidemark"
 FORMAT_VERSION = 1
@@ -37,7 +38,9 @@ class OwnCommit:
     the highest marks ever committed. `checkpoint` names the query checkpoint that wrote it, or is
     empty. `counts` are those of the batch before: a batch's own are known only once it is committed.
     `jumped` lists ranges that were dead-lettered or lost instead of landed, as partition -> [from, to).
-    `table_id` is Delta's id of the table that the marks belong to.
+    `table_id` is Delta's id of the table that the marks belong to. `undone` are the versions that RESTOREs
+    took back, `replay_seq` is the newest seq of the replays' chain, both as far as they were known at `base`:
+    every commit passes them on, so nobody has to search the log for them.
     """
 
     kind: CommitKind
@@ -54,6 +57,8 @@ class OwnCommit:
     jumped: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     reason: str | None = None
     table_id: str | None = None
+    undone: Undone = ()
+    replay_seq: int = 0
 
     @property
     def txn_app(self) -> str:
@@ -81,6 +86,8 @@ class OwnCommit:
             "jumped": {p: list(r) for p, r in self.jumped.items()},
             "reason": self.reason,
             "table_id": self.table_id,
+            "undone": [list(r) for r in self.undone] or None,
+            "replay_seq": self.replay_seq or None,
         }
         kept = {k: v for k, v in body.items() if v not in (None, "", {})}
         return json.dumps({METADATA_KEY: kept}, separators=(",", ":"))
@@ -107,6 +114,8 @@ class OwnCommit:
                 jumped={int(p): (r[0], r[1]) for p, r in body.get("jumped", {}).items()},
                 reason=body.get("reason"),
                 table_id=body.get("table_id"),
+                undone=tuple((r[0], r[1]) for r in body.get("undone", [])),
+                replay_seq=body.get("replay_seq", 0),
             )
         except (ValueError, KeyError, TypeError):
             return None

@@ -178,15 +178,16 @@ def _commit(
     own: OwnCommit,
     arrived: Arrived = written,
 ) -> Committed:
+    failure: Exception | None = None
     with commit_lock(table), _as_own(spark, own):
         try:
             execute()
-        except Exception:
-            found = arrived(spark, table, own)
-            if found is None:
-                raise
-            return found
+        except Exception as error:
+            failure = error
+    # Outside the handler: what the log says must not be taken for a consequence of the failure.
     found = arrived(spark, table, own)
+    if found is None and failure is not None:
+        raise failure
     if found is None:
         raise RetriableError(
             f"the merge of {own.token} into {table} was skipped: seq {own.seq} is taken already"
