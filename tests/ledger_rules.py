@@ -20,9 +20,6 @@ class Event(StrEnum):
     ADOPT = "adopt"
 
 
-ALL_EVENTS = frozenset(Event)
-
-
 class Rule(StrEnum):
     COMPARE_AND_SET = "an own commit is made only if none was made since its marks were read"
     MARKS_IN_EFFECT = "a RESTORE takes the marks back"

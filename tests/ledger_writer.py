@@ -76,14 +76,16 @@ def in_replay_chain(world: World, state: LedgerState, decide: Any, run: str) -> 
         rows = decide(state)
         if rows is None:
             return None
-        yield
-        own = OwnCommit(
-            CommitKind.REPLAY, "s", TOPIC_ID, f"{run}/{tried}/{len(world.log)}", tried, state.version
-        )
+        token = f"{run}/{tried}/{len(world.log)}"
+        world.decided[token] = rows
         try:
+            yield
+            own = OwnCommit(CommitKind.REPLAY, "s", TOPIC_ID, token, tried, state.version)
             return (yield from world.append_replayed(own, rows)).version
         except RetriableError:
             yield
+        finally:
+            world.decided.pop(token, None)
         state = world.completed(world.state())
         yield
     raise LedgerError("no replay is accepted")
