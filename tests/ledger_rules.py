@@ -38,6 +38,7 @@ class Rule(StrEnum):
     REPLAY_BELOW_DONE = "what is below the marks alone is not completed"
     REPLAYS_FENCED = "a start that may land records again refuses the replays that decided before it"
     REPLAY_LOOKS_AGAIN = "a replay that was refused compares its letters with the marks again"
+    RESTORED_DURING_REPLAY = "a replay decides again where rows were taken away while it decided"
     EMPTIED_DURING_BATCH = "after a commit it is looked whether the table was emptied since its base"
     EMPTIED_BEHIND_RESTORE = "a restored version may be one whose table was emptied"
     ADOPT_BELOW_ENDS = "adopted marks lie under a ceiling above all rows that there can be"

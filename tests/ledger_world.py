@@ -20,7 +20,7 @@ from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.ingest.batch.new_offsets import Novelty
 from tidemark.sink.append import Committed, state_after, written_in
 from tidemark.sink.ledger import RESTORE, LedgerState, commits_since, in_generation, read_state
-from tidemark.sink.lineage import is_chained
+from tidemark.sink.lineage import is_chained, takes_rows_away
 from tidemark.sink.replay_commit import replay_written_in
 from tidemark.sink.table_log import LogEntry, LogPage
 from tidemark.source.checkpoint import Position
@@ -165,7 +165,10 @@ class World:
     def append_replayed(self, own: OwnCommit, rows: list[Coordinate]) -> Steps[Committed]:
         """As `sink.replay_commit.append_replayed`: what the table lacks was decided before."""
         yield from self._write(own, lambda: rows, reads=False)
-        return _found(replay_written_in(commits_since(self.read_log, own.base), TABLE, own))
+        page = commits_since(self.read_log, own.base)
+        if not self.holds(Rule.RESTORED_DURING_REPLAY):
+            page = replace(page, entries=[_hidden(e) if takes_rows_away(e) else e for e in page.entries])
+        return _found(replay_written_in(page, TABLE, own))
 
     def _write(self, own: OwnCommit, decide: Callable[[], list[Coordinate]], *, reads: bool) -> Steps[None]:
         """A transaction of Delta: one seq a chain, serializable with what it read."""

@@ -133,6 +133,8 @@ class LetterTable:
     def _reopen(self, spark: SparkSession, which: Column, *, by: str, note: str) -> int:
         if not self.exists(spark):
             return 0
+        # A creation that was cut off, or an older table, must not stop the stream that asks.
+        self.create(spark)
         letters = self.letters(spark).where((F.col("status") == LetterStatus.RESOLVED.value) & which)
         events = event(letters, LetterStatus.NEW, by=by, note=F.lit(note)).localCheckpoint()
         count = events.count()

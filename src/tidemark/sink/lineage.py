@@ -96,6 +96,11 @@ def _of_restored(page: LogPage, restore: LogEntry, *, accept_emptied: bool) -> t
     return tuple(found.values())
 
 
+def takes_rows_away(entry: LogEntry) -> bool:
+    """Whether this commit, as a RESTORE, may have taken away rows that were there before."""
+    return entry.operation == RESTORE or _emptied_by(entry) is not None
+
+
 def refuse_emptied(entry: LogEntry) -> None:
     """Raises LedgerError if this commit took all rows away."""
     what = _emptied_by(entry)

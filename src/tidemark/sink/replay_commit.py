@@ -19,6 +19,7 @@ from tidemark.contract.errors import LedgerError, RetriableError
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.sink.append import Committed, write_own
 from tidemark.sink.ledger import LedgerState, commits_since, find_token
+from tidemark.sink.lineage import takes_rows_away
 from tidemark.sink.table_log import DeltaLog, LogPage
 
 log = structlog.get_logger(__name__)
@@ -63,8 +64,9 @@ def append_replayed(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committ
     """Append `rows`, which must not be read from the table any more, as the REPLAY commit `own`.
 
     It adds without reading, so it conflicts with no append of the stream, and the stream with none of it.
-    Raises RetriableError where another commit of the chain was made since `own.base`, or the seq is not above
-    one that the log has forgotten: then the table has to be looked into again.
+    Raises RetriableError where another commit of the chain was made since `own.base`, the seq is not above
+    one that the log has forgotten, or the table was restored or emptied meanwhile: then it has to be looked
+    into again.
     """
     found = write_own(rows, table, own, replay_written)
     if found is None:
@@ -75,14 +77,18 @@ def append_replayed(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committ
 
 
 def replay_written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
-    """The REPLAY commit of this attempt, if it is in the log. Raises RetriableError for another one's."""
+    """The REPLAY commit of this attempt, if it is in the log. Raises RetriableError as `append_replayed`."""
     return replay_written_in(commits_since(DeltaLog(spark, table), own.base), table, own)
 
 
 def replay_written_in(page: LogPage, table: TableRef, own: OwnCommit) -> Committed | None:
-    """As `replay_written`, in: the entries after `own.base`."""
+    """As `replay_written`, in: the entries after `own.base`. Where rows were taken away among them, what was
+    found in the table before may be gone: it has to be looked into again.
+    """
     entry = find_token(page, own.token)
     if entry is not None:
+        if any(takes_rows_away(e) for e in page.entries):
+            raise RetriableError(f"rows of {table} were taken away while {own.token} was decided")
         return Committed(entry.version, entry.rows_written, own)
     if any(e.own is not None and e.own.kind is CommitKind.REPLAY for e in page.entries):
         raise RetriableError(f"another replay committed to {table} since version {own.base}")
