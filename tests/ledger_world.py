@@ -1,50 +1,43 @@
-"""The world of the ledger's model: a table with its log, dead letters, checkpoints, and one own commit."""
+"""The world of the ledger's model: a table with its log as Delta keeps it, checkpoints, and own commits."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
-from tidemark.contract.errors import Fenced, RestartStream, RetriableError
+from tests.ledger_letters import Coordinate, Letters
+from tests.ledger_rules import Rule
+
+from tidemark.config.destination import TableRef
+from tidemark.contract.errors import RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.ingest.batch.new_offsets import Novelty
-from tidemark.sink.append import Committed, state_after
-from tidemark.sink.ledger import (
-    RESTORE,
-    LedgerState,
-    commits_since,
-    find_token,
-    foreign_commit,
-    in_generation,
-    read_state,
-    restored_since,
-)
+from tidemark.sink.append import Committed, state_after, written_in
+from tidemark.sink.ledger import RESTORE, LedgerState, commits_since, in_generation, read_state
+from tidemark.sink.lineage import is_chained, takes_rows_away
+from tidemark.sink.replay_commit import replay_written_in
 from tidemark.sink.table_log import LogEntry, LogPage
+from tidemark.source.checkpoint import Position
+from tidemark.streams.completed import with_completed
+from tidemark.streams.generation import generation_after
 
 TOPIC_ID = "topic"
 RECORDS = 8
+MOST_A_BATCH = 3
+TABLE = TableRef(path="modelled")
+_SOMETHING_ELSE = "OPTIMIZE"
+_TRUNCATE = "TRUNCATE"
+_MIDNIGHT = datetime(2026, 3, 1)  # as Delta's history says it
+_BETWEEN_COMMITS = timedelta(hours=5)
 
-Coordinate = tuple[int, int]
-
-
-class Rule(StrEnum):
-    COMPARE_AND_SET = "an own commit is made only if none was made since its marks were read"
-    MARKS_IN_EFFECT = "a RESTORE takes the marks back"
-    RESTORE_OF_RESTORE = "a restored version's marks may lie behind another RESTORE"
-    CEILING = "below the highest marks ever committed the table decides"
-    NO_GAP = "a batch starts at or below the marks"
-    FENCE = "another run's commit stops this one before its next batch"
-    RESUME_AT_DONE = "a fresh checkpoint starts where dead letters are complete"
-    REOPEN = "a RESTORE reopens the letters whose replay it undid"
-    REPLAY_BELOW_MARKS = "replay leaves alone what the stream has not passed"
-
-
-ALL_RULES = frozenset(Rule)
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
 
 
 @dataclass
@@ -55,9 +48,11 @@ class Checkpoint:
     planned: list[Marks] = field(default_factory=list)
     committed: int = 0
 
-    @property
-    def position(self) -> Marks:
-        return self.planned[self.committed - 1] if self.committed else Marks()
+    def position(self) -> Position | None:
+        """As `source.checkpoint.Checkpoint.position`."""
+        if not self.planned:
+            return None
+        return Position(self.committed - 1, self.planned[self.committed - 1] if self.committed else Marks())
 
 
 class World:
@@ -68,82 +63,149 @@ class World:
         self.rules = rules
         self.ends = Marks(dict.fromkeys(range(rng.choice((1, 1, 2, 3))), RECORDS))
         self.coordinates = [(p, o) for p in self.ends for o in range(RECORDS)]
-        self.bad = {c for c in self.coordinates if rng.random() < 0.25}
-        self.log = [LogEntry(0, "CREATE TABLE")]
+        self.bad = self.some_of_the_records()
+        self.ever_bad = set(self.bad)
+        self.log = [LogEntry(0, "CREATE TABLE", _MIDNIGHT)]
         self.rows: list[Counter[Coordinate]] = [Counter()]
         self.added: list[bool] = [False]
-        self.last_seq = 0
-        self.resolved: dict[Coordinate, bool] = {}
+        self.forgotten = 0
+        self.seqs = {CommitKind.BATCH: 0, CommitKind.REPLAY: 0}
+        self.letters = Letters(rng, by_sequence=Rule.STATUS_SEQUENCE in rules)
         self.checkpoints: dict[str, Checkpoint] = {}
         self.outage = False
+        self.decided: dict[str, list[Coordinate]] = {}
+        self.advanced: set[str] = set()
 
     def holds(self, rule: Rule) -> bool:
         return rule in self.rules
 
+    def some_of_the_records(self) -> set[Coordinate]:
+        return {c for c in self.coordinates if self.rng.random() < 0.25}
+
+    def change_schema(self) -> None:
+        self.bad = self.some_of_the_records()
+        self.ever_bad |= self.bad
+
     def landed(self, coordinate: Coordinate) -> int:
         return self.rows[-1][coordinate]
 
-    def commit(self, operation: str, added: Iterable[Coordinate] = (), own: OwnCommit | None = None) -> None:
-        rows = Counter(self.rows[-1])
-        rows.update(added)
+    def commit(self, operation: str, rows: Counter[Coordinate], **fields: Any) -> None:
         self.added.append(rows != self.rows[-1])
         self.rows.append(rows)
-        self.log.append(LogEntry(len(self.log), operation, own=own))
+        version = len(self.log)
+        self.log.append(LogEntry(version, operation, _MIDNIGHT + version * _BETWEEN_COMMITS, **fields))
 
-    def restore(self, version: int) -> None:
+    def restore(self, version: int, *, by_timestamp: bool = False) -> None:
+        """Left out: one that brings a row back between the moment a replay missed it and its append. Nothing
+        conflicts there, in Delta neither.
+        """
+        back = self.rows[version] - self.rows[-1]
+        if any(c in back for rows in self.decided.values() for c in rows):
+            return
         if not self.holds(Rule.RESTORE_OF_RESTORE):
-            self.log = [replace(e, operation="OPTIMIZE") if e.operation == RESTORE else e for e in self.log]
-        self.rows.append(Counter(self.rows[version]))
-        self.added.append(True)
-        operation = RESTORE if self.holds(Rule.MARKS_IN_EFFECT) else "OPTIMIZE"
-        self.log.append(LogEntry(len(self.log), operation, parameters={"version": str(version)}))
+            self.log = [_hidden(e) if e.operation == RESTORE else e for e in self.log]
+        parameters = {"version": str(version)}
+        if by_timestamp:
+            # A text in the zone of some session.
+            at = self.log[version].timestamp
+            assert at is not None
+            zone = timedelta(hours=self.rng.randint(-12, 14))
+            parameters = {"version": "null", "timestamp": str(at + zone)}
+        operation = RESTORE if self.holds(Rule.MARKS_IN_EFFECT) else _SOMETHING_ELSE
+        self.commit(operation, Counter(self.rows[version]), parameters=parameters)
+
+    def truncate(self) -> None:
+        self.commit(_TRUNCATE, Counter())
+
+    def forget(self) -> None:
+        """Cleanup of the log leaves its newest version; Delta still knows the transactions."""
+        self.commit(_SOMETHING_ELSE, Counter(self.rows[-1]))
+        self.forgotten = len(self.log) - 1
 
     def read_log(self, limit: int) -> LogPage:
-        return LogPage(self.log[: -limit - 1 : -1], complete=limit > len(self.log))
+        entries = self.log[self.forgotten :]
+        if not self.holds(Rule.EMPTIED_BEHIND_RESTORE):
+            newest = next((e.own.base for e in reversed(entries) if e.own and is_chained(e)), 0)
+            entries = [_hidden(e) if e.operation == _TRUNCATE and e.version <= newest else e for e in entries]
+        return LogPage(entries[: -limit - 1 : -1], complete=limit > len(entries))
 
-    def state(self) -> LedgerState:
-        state = in_generation(read_state(self.read_log), TOPIC_ID)
+    def state(self, *, accept_emptied: bool = False) -> LedgerState:
+        read = read_state(self.read_log, accept_emptied=accept_emptied)
+        state = in_generation(read, TOPIC_ID)
+        if state.restored and state.newest and not self.holds(Rule.PUBLISHED_IN_EFFECT):
+            state = replace(state, done=state.newest.done)
         return state if self.holds(Rule.CEILING) else replace(state, ceiling=state.marks)
 
-    def publish(self, coordinate: Coordinate) -> None:
-        self.resolved.setdefault(coordinate, False)
+    def completed(self, state: LedgerState) -> LedgerState:
+        return with_completed(self.target, state)
 
-    def reopen_letters(self) -> None:
-        for coordinate in self.resolved:
-            self.resolved[coordinate] &= self.landed(coordinate) > 0
+    @property
+    def target(self) -> Any:
+        """What `streams.target.Target` is to functions that only ask it for checkpoints."""
+        absent = SimpleNamespace(position=lambda: None)
+        return SimpleNamespace(checkpoint=lambda identifier: self.checkpoints.get(identifier, absent))
 
     def append(
         self, own: OwnCommit, rows: Iterable[Coordinate] = (), novelty: Novelty | None = None
-    ) -> Generator[None, None, Committed]:
-        """As `sink.append.append`: Delta's check of the transaction, then whether the token is there."""
+    ) -> Steps[Committed]:
+        """As `sink.append.append`. A batch that asks the table conflicts with whoever changes its rows."""
         undecided = novelty.undecided if novelty else {}
-        fenced_by_seq = self.holds(Rule.COMPARE_AND_SET) and self.last_seq >= own.seq
+
+        def decided() -> list[Coordinate]:
+            return [c for c in rows if not (within(undecided, c) and self.landed(c))]
+
+        yield from self._write(own, decided, reads=bool(undecided))
+        page = commits_since(self.read_log, own.base)
+        if not self.holds(Rule.EMPTIED_DURING_BATCH):
+            page = replace(
+                page, entries=[_hidden(e) if e.operation == _TRUNCATE else e for e in page.entries]
+            )
+        return _found(written_in(page, TABLE, own))
+
+    def append_replayed(self, own: OwnCommit, rows: list[Coordinate]) -> Steps[Committed]:
+        """As `sink.replay_commit.append_replayed`: what the table lacks was decided before."""
+        yield from self._write(own, lambda: rows, reads=False)
+        page = commits_since(self.read_log, own.base)
+        if not self.holds(Rule.RESTORED_DURING_REPLAY):
+            page = replace(page, entries=[_hidden(e) if takes_rows_away(e) else e for e in page.entries])
+        return _found(replay_written_in(page, TABLE, own))
+
+    def _write(self, own: OwnCommit, decide: Callable[[], list[Coordinate]], *, reads: bool) -> Steps[None]:
+        """A transaction of Delta: one seq a chain, serializable with what it read."""
+        replays = own.kind is CommitKind.REPLAY
+        chain = CommitKind.REPLAY if replays else CommitKind.BATCH
+        fences = replays or self.holds(Rule.COMPARE_AND_SET)
+        skipped = fences and self.seqs[chain] >= own.seq
         begin = len(self.log)
-        new = [c for c in rows if not (within(undecided, c) and self.landed(c))]
+        rows = decide()
         yield
         since = self.log[begin:]
-        overlaps = self.holds(Rule.COMPARE_AND_SET) and any(_chained(e) for e in since)
-        stale_read = bool(undecided) and any(self.added[begin:])
-        if not (fenced_by_seq or overlaps or stale_read):
-            self.last_seq = own.seq
-            self.commit("WRITE", new, own)
+        overlaps = fences and any(e.own and (e.own.kind is CommitKind.REPLAY) is replays for e in since)
+        if not (skipped or overlaps or (reads and any(self.added[begin:]))):
+            self.seqs[chain] = max(own.seq, self.seqs[chain])
+            if not self.holds(Rule.UNDONE_PASSED_ON):
+                own = replace(own, undone=())
+            self.commit("WRITE", self.rows[-1] + Counter(rows), own=own)
         yield
-        page = commits_since(self.read_log, own.base)
-        entry = find_token(page, own.token)
-        if entry is None:
-            other = foreign_commit(page, own.run)
-            raise Fenced(other.token) if other else RetriableError("not written")
-        if restored_since(page, own.base):
-            raise RestartStream("restored")
-        return Committed(entry.version, len(new), own)
 
     def open(
-        self, run: str, state: LedgerState, marks: Marks, done: Marks, kind: CommitKind = CommitKind.OPEN
-    ) -> Generator[None, None, LedgerState]:
+        self,
+        run: str,
+        state: LedgerState,
+        marks: Marks,
+        done: Marks,
+        ceiling: Marks | None = None,
+        kind: CommitKind = CommitKind.OPEN,
+        **fields: Any,
+    ) -> Steps[LedgerState]:
         """As `streams.generation.open_generation`."""
-        seq = state.seq + 1
-        token = f"{run}/{kind}/{seq}"
-        own = OwnCommit(kind, "s", TOPIC_ID, token, seq, state.version, marks, done, state.ceiling)
+        own = generation_after(
+            state,
+            **{"stream": "s", "run": run, "topic_id": TOPIC_ID, "kind": kind, "reason": kind.value, **fields},
+            marks=marks,
+            done=done,
+            ceiling=state.ceiling if ceiling is None else ceiling,
+        )
         committed = yield from self.append(own)
         return state_after(committed, state)
 
@@ -153,5 +215,11 @@ def within(ranges: Any, coordinate: Coordinate) -> bool:
     return bool(lo <= coordinate[1] < hi)
 
 
-def _chained(entry: LogEntry) -> bool:
-    return entry.own is not None and entry.own.kind is not CommitKind.REPLAY
+def _hidden(entry: LogEntry) -> LogEntry:
+    return replace(entry, operation=_SOMETHING_ELSE)
+
+
+def _found(committed: Committed | None) -> Committed:
+    if committed is None:
+        raise RetriableError("not written")
+    return committed

@@ -7,14 +7,21 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 from tests.dead_letters.conftest import Letters
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import UsageError
+from tidemark.contract.marks import Marks
+from tidemark.dead_letters import replay as replay_module
 from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.table import event
+from tidemark.dead_letters.table_query import letter_target
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic
+from tidemark.operations.rewind import To, rewind
+from tidemark.source.topics import KafkaAdmin
 
 MakeStream = Callable[..., StreamUnderTest]
 MakeLetters = Callable[[StreamUnderTest], Letters]
@@ -113,13 +120,48 @@ def test_a_letter_is_open_again_when_the_table_is_restored_to_before_its_row(kep
     assert kept.replay(**mend).resolved == 1
     assert flow.ids() == sorted([*before, 9])
 
+    # A host whose clock is ahead says so once more.
+    resolved = kept.table.letters(flow.spark).where("stream_offset = 5")
+    ahead = F.expr("current_timestamp() + INTERVAL 1 HOUR")
+    kept.table.note(
+        event(resolved, LetterStatus.RESOLVED, by="ahead", note=F.lit("")).withColumn("at", ahead)
+    )
+    assert letter(kept, 5).status_by == "ahead"
+
     flow.spark.sql(f"RESTORE TABLE {flow.table.sql} TO VERSION AS OF {version}")
     flow.produce(good(60))
     flow.land()
     assert flow.ids() == sorted([*before, 60])
+    assert letter(kept, 5).status == "new", "the stream's own start reopens it"
     assert kept.replay(**mend).resolved == 1
     assert flow.ids() == sorted([*before, 9, 60])
     assert letter(kept, 5).status == "resolved"
+
+
+def test_a_row_lands_once_when_the_marks_go_back_between_a_replays_look_and_its_append(
+    stream: MakeStream, letters: MakeLetters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = stream()
+    flow.produce(good(1), b'{"id": 2}')
+    flow.land(rules=[{"name": "named", "expr": "name IS NOT NULL"}])
+    kept = letters(flow)
+    kept.keep()
+    reached: list[str] = []
+
+    def the_stream_lands_it_meanwhile(point: str) -> None:
+        if point == "replay-decided" and point not in reached:
+            settings = flow.settings()
+            target = letter_target(flow.spark, settings, "events", run="by-hand")
+            rewind(flow.spark, KafkaAdmin(settings.kafka), target, To(earliest=True))
+            flow.land()
+        reached.append(point)
+
+    monkeypatch.setattr(replay_module, "reach", the_stream_lands_it_meanwhile)
+    done = kept.replay()
+    assert reached.count("replay-decided") == 2, "the first append is refused"
+    assert flow.ids() == [1, 2]
+    assert flow.state().marks == Marks({0: 2})
+    assert (done.resolved, done.already, kept.statuses()) == (1, 1, [(1, "resolved")])
 
 
 def test_a_record_is_refused_to_be_mended_by_chance(kept: Letters) -> None:

@@ -140,22 +140,24 @@ def test_a_batch_lands_in_as_many_files_as_asked_when_the_topic_has_more_partiti
     assert len(events.accounted()) == 48
 
 
-def test_adopted_marks_come_from_the_rows_when_the_table_lost_its_ledger(stream: Make) -> None:
+def test_adopted_marks_come_from_the_rows_or_the_topic_when_the_table_lost_its_ledger(stream: Make) -> None:
     events = stream(partitions=2)
     events.produce(*[SampleRecord(good(i), partition=i % 2) for i in range(6)])
     events.land()
-    copy = events.folder / "copy"
-    events.rows.where(F.col("id") < 4).write.format("delta").save(str(copy))
-    shutil.rmtree(str(events.table.path))
-    shutil.move(copy, str(events.table.path))
-    settings = events.settings()
-    (target,) = targets_of(events.spark, settings, "events", run="by-hand")
-    admin = KafkaAdmin(settings.kafka)
-    marks = adoptable_marks(events.spark, admin, target, MarksFrom.ROWS)
-    assert dict(marks) == {0: 2, 1: 2}
-    adopt(events.spark, admin, target, marks)
-    events.land()
-    assert events.ids() == list(range(6))
+    for source, expected in ((MarksFrom.ROWS, {0: 2, 1: 2}), (MarksFrom.EARLIEST, {0: 0, 1: 0})):
+        copy = events.folder / "copy"
+        events.rows.where(F.col("id") < 4).write.format("delta").save(str(copy))
+        shutil.rmtree(str(events.table.path))
+        shutil.move(copy, str(events.table.path))
+        settings = events.settings()
+        (target,) = targets_of(events.spark, settings, "events", run="by-hand")
+        admin = KafkaAdmin(settings.kafka)
+        adopted = adoptable_marks(events.spark, admin, target, source)
+        assert dict(adopted.marks) == expected
+        assert dict(adopted.published) == {0: 0, 1: 0}, "the last batch may not be published"
+        adopt(events.spark, admin, target, adopted)
+        events.land()
+        assert events.ids() == list(range(6)), "rows that are there are not doubled"
 
 
 def test_an_emptied_table_goes_on_as_the_operator_says_when_it_is_adopted(stream: Make) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tidemark.config.destination import TableRef
-from tidemark.contract.errors import LedgerError
+from tidemark.contract.errors import LedgerError, RestartStream, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.sink.append import check_still_ours
+from tidemark.operations.commits import newest_own
+from tidemark.sink.append import Committed, check_still_ours, state_after, written_in
 from tidemark.sink.ledger import (
     LedgerState,
     commits_since,
@@ -23,15 +24,17 @@ from tidemark.sink.ledger import (
     restored_since,
     state_of,
 )
+from tidemark.sink.replay_commit import in_replay_chain, replay_written_in
 from tidemark.sink.table_log import LogEntry, LogPage
 
+TABLE = TableRef(path="t")
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def own(seq: int, mark: int, *, base: int, kind: CommitKind = CommitKind.BATCH, **fields: Any) -> OwnCommit:
     marks = Marks({0: mark})
     given: dict[str, Any] = {"token": f"run/{seq}/1", "marks": marks, "done": marks, "ceiling": marks}
-    return OwnCommit(kind, "orders", "topic", seq=seq, base=base, **(given | fields))
+    return OwnCommit(kind, "orders", seq=seq, base=base, **({"topic_id": "topic"} | given | fields))
 
 
 class Log:
@@ -68,6 +71,10 @@ class Log:
     def state(self) -> LedgerState:
         return read_state(self)
 
+    def replay(self, seq: int, **fields: Any) -> Log:
+        fields = {"base": len(self.entries) - 1, "token": f"replay/{seq}"} | fields
+        return self.add("WRITE", own=own(seq, 0, kind=CommitKind.REPLAY, **fields))
+
 
 def three_batches() -> Log:
     return Log().batch(10).batch(20).batch(30)
@@ -100,6 +107,27 @@ def test_marks_go_back_when_the_table_is_restored_to_a_version() -> None:
     assert state.restored
     assert state.recovering
     assert state.resume == Marks({0: 10})
+
+
+def test_what_is_published_goes_back_with_the_marks_when_the_table_is_restored() -> None:
+    log = Log().batch(10, done=Marks()).batch(20, done=Marks({0: 10})).batch(30, done=Marks({0: 20}))
+    log.restore(2)
+    assert (log.state.marks, log.state.done) == (Marks({0: 20}), Marks({0: 10}))
+    # A batch in flight during the RESTORE says how far it was published before: that is gone too.
+    log.batch(40, base=3, done=Marks({0: 30}))
+    assert (log.state.marks, log.state.done, log.state.resume) == (
+        Marks({0: 20}),
+        Marks({0: 10}),
+        Marks({0: 10}),
+    )
+
+
+def test_marks_of_a_former_incarnation_of_the_topic_are_not_those_of_the_next_when_it_is_restored_to() -> (
+    None
+):
+    log = three_batches().batch(5, topic_id="again").restore(2)
+    assert (log.state.marks, log.state.done, log.state.ceiling) == (Marks(), Marks(), Marks({0: 5}))
+    assert log.state.restored
 
 
 def test_nothing_is_marked_when_the_table_is_restored_to_before_the_first_own_commit() -> None:
@@ -151,11 +179,87 @@ def test_the_lowest_marks_it_can_mean_hold_when_restored_to_a_timestamp(text: st
     assert state.ceiling == Marks({0: 30})
 
 
+def test_the_lowest_marks_hold_when_they_went_back_among_the_versions_a_timestamp_can_mean() -> None:
+    # Batches at 03:00, 06:00 and 09:00, a rewind to 5 at 12:00, a batch at 15:00; the text says 13:00.
+    log = three_batches().batch(5, kind=CommitKind.REWIND, ceiling=Marks({0: 30})).batch(8)
+    state = log.restore_to("2026-03-01 13:00:00").state
+    assert state.marks == Marks()
+    later = three_batches()
+    for _ in range(5):
+        later.add("OPTIMIZE")
+    later.batch(5, kind=CommitKind.REWIND, ceiling=Marks({0: 30})).batch(40).batch(50)
+    # The rewind was at 03:00 of the next day; the text says 10:00, and may mean from 20:00 to 24:00.
+    assert later.restore_to("2026-03-02 10:00:00").state.marks == Marks({0: 5})
+
+
+def test_versions_that_a_restore_took_back_are_passed_on_by_every_commit_that_follows() -> None:
+    log = three_batches().restore(1)
+    assert log.state.undone == ((1, 4),)
+    log.batch(10, kind=CommitKind.OPEN, undone=log.state.undone)
+    assert not log.state.restored
+    assert log.state.undone == ((1, 4),)
+    log.batch(50, undone=log.state.undone).restore(6).restore(5)
+    assert log.state.undone == ((1, 4), (5, 8)), "both that came since the newest own commit"
+    assert three_batches().restore_to("2026-03-01 20:30:00").state.undone == ((2, 4),)
+    text = OwnCommit.from_json(own(1, 1, base=0, undone=((1, 4), (5, 8)), replay_seq=7).to_json())
+    assert text is not None
+    assert (text.undone, text.replay_seq) == (((1, 4), (5, 8)), 7)
+
+
+def test_the_newest_seq_of_replays_is_known_however_long_ago_it_was() -> None:
+    log = three_batches().replay(1).replay(2)
+    assert log.state.replay_seq == 2
+    log.batch(40, replay_seq=2)
+    for mark in range(3000):
+        log.batch(41 + mark, replay_seq=2)
+    log.limits.clear()
+    assert log.state.replay_seq == 2
+    assert len(log.limits) == 1, "nobody searches the log for it"
+
+
+def test_a_replay_among_the_commits_since_the_base_is_passed_on_by_the_next_commit() -> None:
+    log = three_batches()
+    before = log.state
+    mine = own(4, 40, base=3)
+    log.replay(1).add("WRITE", own=mine)
+    committed = written_in(commits_since(log, 3), TABLE, mine)
+    assert committed is not None
+    assert state_after(committed, before).replay_seq == 1
+
+
+def test_a_higher_seq_is_tried_when_a_ledger_does_not_know_the_newest_of_the_replays() -> None:
+    known = 37
+    tried = []
+
+    def attempt(state: LedgerState, seq: int) -> Committed:
+        tried.append(seq)
+        if seq <= known:
+            raise RetriableError("skipped")
+        return Committed(9, 0, own(seq, 0, base=8, kind=CommitKind.REPLAY))
+
+    assert in_replay_chain(TABLE, lambda: LedgerState(version=8), attempt).own.seq == 64
+    assert len(tried) == 7
+    known = 2**200
+    with pytest.raises(LedgerError, match="accepts no replay"):
+        in_replay_chain(TABLE, lambda: LedgerState(version=8), attempt)
+
+
+def test_a_replay_is_refused_when_another_commit_of_its_chain_came_first() -> None:
+    log = three_batches()
+    mine = own(1, 0, base=3, kind=CommitKind.REPLAY, token="replay/mine")
+    assert replay_written_in(commits_since(log, 3), TABLE, mine) is None
+    log.batch(40)
+    assert replay_written_in(commits_since(log, 3), TABLE, mine) is None, "the stream's do not count"
+    log.replay(1, token="run/fence/1")
+    with pytest.raises(RetriableError, match="another replay"):
+        replay_written_in(commits_since(log, 3), TABLE, mine)
+
+
 def test_a_replay_leaves_marks_and_seq_alone() -> None:
     log = three_batches()
     before = log.state
     log.add("WRITE", own=own(1, 99, base=3, kind=CommitKind.REPLAY, token="replay/1/1"))
-    assert log.state == replace(before, version=4)
+    assert log.state == replace(before, version=4, replay_seq=1)
     assert foreign_commit(commits_since(log, 3), "run") is None
 
 
@@ -166,6 +270,8 @@ def test_a_replay_leaves_marks_and_seq_alone() -> None:
         ("REPLACE TABLE", {}),
         ("TRUNCATE", {}),
         ("WRITE", {"mode": "Overwrite"}),
+        ("CLONE", {"source": "other"}),
+        ("STREAMING UPDATE", {"outputMode": "Complete"}),
         ("DELETE", {"predicate": "[]"}),
         ("DELETE", {"predicate": '["true"]'}),
     ],
@@ -183,6 +289,29 @@ def test_the_table_is_refused_when_its_rows_were_taken_away(
 def test_the_table_is_refused_when_its_rows_were_taken_away_during_a_batch() -> None:
     with pytest.raises(LedgerError, match="version 4"):
         read_state(three_batches().add("TRUNCATE").batch(40, base=3))
+
+
+def test_the_table_is_refused_right_after_the_commit_when_its_rows_were_taken_away_since_the_base() -> None:
+    # The next commit's base is above both: who does not look now never learns of it.
+    mine = own(4, 40, base=3)
+    for log in (three_batches().add("TRUNCATE").add("WRITE", own=mine), Log().add("WRITE", own=mine)):
+        log.add("DELETE", {"predicate": "[]"})
+        with pytest.raises(LedgerError, match=r"took|was emptied|saw TRUNCATE"):
+            written_in(commits_since(log, mine.base if len(log.entries) > 4 else 0), TABLE, mine)
+    with pytest.raises(RestartStream):
+        written_in(commits_since(three_batches().restore(1).add("WRITE", own=mine), 3), TABLE, mine)
+
+
+def test_the_table_is_refused_when_it_is_restored_to_a_version_that_was_emptied() -> None:
+    log = three_batches().add("TRUNCATE").batch(0, kind=CommitKind.ADOPT, ceiling=Marks({0: 30}))
+    assert log.state.marks == Marks({0: 0})
+    with pytest.raises(LedgerError, match="version 4"):
+        read_state(log.batch(10).restore(4))
+
+
+def test_the_table_is_taken_when_a_restore_brought_back_the_rows_that_were_taken_away() -> None:
+    state = three_batches().add("TRUNCATE").restore(3).state
+    assert (state.marks, state.restored) == (Marks({0: 30}), True)
 
 
 @pytest.mark.parametrize(
@@ -244,6 +373,15 @@ def test_the_commits_since_a_version_are_all_of_them_whatever_the_page() -> None
         assert [e.version for e in page.entries] == list(range(43, version, -1))
         assert page.complete
     assert commits_since(log, 43).entries == []
+
+
+def test_the_newest_own_commits_are_found_behind_any_number_of_others() -> None:
+    log = three_batches()
+    for _ in range(500):
+        log.add("OPTIMIZE")
+    log.batch(40)
+    assert [view.seq for view in newest_own(log, 3)] == [4, 3, 2]
+    assert [view.seq for view in newest_own(log, 20)] == [4, 3, 2, 1]
 
 
 def test_a_log_that_ends_too_early_is_refused_as_another_table() -> None:

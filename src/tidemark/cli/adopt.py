@@ -37,11 +37,12 @@ def adopt(
     spark = session_for(settings)
     admin = KafkaAdmin(settings.kafka)
     for one in targets_of(spark, settings, stream, run=uuid.uuid4().hex):
-        marks = adoptable_marks(spark, admin, one, marks_from)
+        adopted = adoptable_marks(spark, admin, one, marks_from)
+        marks = adopted.marks
         if not yes:
             Console(stderr=True).print(f"{one.table}: next offsets to read {dict(marks)}", highlight=False)
             typer.confirm("Set these marks?", abort=True, err=True)
-        state = take_over(spark, admin, one, marks)
+        state = take_over(spark, admin, one, adopted)
         told = {"stream": one.name, "table": str(one.table), "version": state.version, "marks": dict(marks)}
         if as_json:
             print_json(told)

@@ -37,11 +37,13 @@ was too large for the DLQ topic and is not here either.
 
 STATUS_DDL: Final = (
     f"{LETTER_ID} STRING, {records.PARTITION} INT, {records.OFFSET} BIGINT, "
-    "status STRING, attempts INT, at TIMESTAMP, by STRING, note STRING, edit STRING, table_version BIGINT"
+    "status STRING, attempts INT, at TIMESTAMP, by STRING, note STRING, edit STRING, table_version BIGINT, "
+    "sequence BIGINT"
 )
-"""What became of a letter: an event a row, append-only; the newest of a letter holds. `attempts` counts
+"""What became of a letter: an event a row, append-only; the one of the highest `sequence` holds. Each event
+counts on from the one that its writer saw: the clocks of hosts do not decide. `attempts` counts
 failed replays. `table_version`: a commit from which on a resolved letter's row is in the table. `edit`: how
-its value was mended."""
+its value was fixed."""
 
 
 class LetterStatus(StrEnum):

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from tidemark.contract.marks import Marks
+from tidemark.contract.undone import Undone
 
 METADATA_KEY = "tidemark"
 FORMAT_VERSION = 1
@@ -39,7 +40,9 @@ class OwnCommit:
     `jumped` lists ranges that were dead-lettered or lost instead of landed, as partition -> [from, to).
     `replay_due` is the seq of the newest commit that jumped what an outage dead-lettered, for as long as
     those dead letters are to be replayed; each commit takes it over from the one before. 0: none is due.
-    `table_id` is Delta's id of the table that the marks belong to.
+    `table_id` is Delta's id of the table that the marks belong to. `undone` are the versions that RESTOREs
+    took back, `replay_seq` is the newest seq of the replays' chain, both as far as they were known at `base`:
+    every commit passes them on, so nobody has to search the log for them.
     """
 
     kind: CommitKind
@@ -57,6 +60,8 @@ class OwnCommit:
     replay_due: int = 0
     reason: str | None = None
     table_id: str | None = None
+    undone: Undone = ()
+    replay_seq: int = 0
 
     @property
     def txn_app(self) -> str:
@@ -85,6 +90,8 @@ class OwnCommit:
             "replay_due": self.replay_due or None,
             "reason": self.reason,
             "table_id": self.table_id,
+            "undone": [list(r) for r in self.undone] or None,
+            "replay_seq": self.replay_seq or None,
         }
         kept = {k: v for k, v in body.items() if v not in (None, "", {})}
         return json.dumps({METADATA_KEY: kept}, separators=(",", ":"))
@@ -112,6 +119,8 @@ class OwnCommit:
                 replay_due=body.get("replay_due", 0),
                 reason=body.get("reason"),
                 table_id=body.get("table_id"),
+                undone=tuple((r[0], r[1]) for r in body.get("undone", [])),
+                replay_seq=body.get("replay_seq", 0),
             )
         except (ValueError, KeyError, TypeError):
             return None

@@ -18,16 +18,18 @@ from pyspark.sql import functions as F
 
 from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_ID, LetterStatus
-from tidemark.contract.errors import LedgerError, RetriableError, UsageError
+from tidemark.contract.errors import RetriableError, UsageError
 from tidemark.contract.failpoints import reach
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.routes import Route
+from tidemark.contract.undone import is_undone
 from tidemark.dead_letters.codes import code_counts
 from tidemark.dead_letters.selection import Choice, Edit
 from tidemark.dead_letters.table import LetterTable, event
-from tidemark.sink.ledger import read_state
-from tidemark.sink.replay_commit import append_replayed, newest_replay_seq, not_in_table
+from tidemark.sink.append import Committed
+from tidemark.sink.ledger import LedgerState, read_state
+from tidemark.sink.replay_commit import append_replayed, in_replay_chain, not_in_table
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import completed_state
@@ -37,8 +39,7 @@ from tidemark.transform import transform
 log = structlog.get_logger(__name__)
 
 MOST_FAILURES = 3
-_MOST_ATTEMPTS = 70
-_SEVERAL = 10
+_MOST_STARTS = 3
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,34 @@ def replay(
     `most_failures` failed replays. Killed anywhere and run again, nothing lands twice. Payloads stay with
     Spark: the driver sees counts. `dry_run` says what would happen and changes nothing.
 
-    Raises UsageError where nothing can be replayed this way, LedgerError without a table or marks.
+    Raises UsageError where nothing can be replayed this way, LedgerError without a table or marks,
+    RetriableError where the stream's marks went back meanwhile, again and again.
     """
+    how = _How(choice, edit, dry_run=dry_run, by=by, most_failures=most_failures, progress=progress)
+    for _ in range(_MOST_STARTS):
+        try:
+            return _replay(spark, admin, target, how)
+        except _MarksWentBack:
+            log.warning("the stream's marks went back; the replay begins again", stream=target.name)
+    raise RetriableError(f"the marks of {target.table} went back during each of {_MOST_STARTS} replays")
+
+
+@dataclass(frozen=True)
+class _How:
+    choice: Choice
+    edit: Edit | None
+    dry_run: bool
+    by: str
+    most_failures: int
+    progress: Callable[[str], None]
+
+
+class _MarksWentBack(Exception):
+    """What was chosen as completed is the stream's to land again."""
+
+
+def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -> Replayed:
+    edit, dry_run, by, progress = how.edit, how.dry_run, how.by, how.progress
     decode = target.decode
     assert decode is not None
     table = _letters_of(spark, target)
@@ -92,8 +119,8 @@ def replay(
     state = completed_state(spark, target, topic)
     progress("choose letters")
     if not dry_run:
-        table.reopen_undone(spark, by=by)
-    chosen = choice.of(table.letters(spark)).withColumn("_waits", _not_completed(topic, state.resume))
+        table.reopen_undone(spark, state.undone, by=by)
+    chosen = how.choice.of(table.letters(spark)).withColumn("_waits", _not_completed(topic, state.resume))
     ready = chosen.where(~F.col("_waits") & ~_omitted())
     mended = edit.of(ready) if edit is not None else ready
     progress("decode")
@@ -106,16 +133,17 @@ def replay(
         already = counted["accepted"] - not_in_table(accepted, target.table).count()
     elif counted["accepted"]:
         progress("land")
-        version, landed = _land(spark, target, topic, accepted)
-        already = counted["accepted"] - landed
+        committed = _land(spark, target, topic, accepted, state)
+        version, already = committed.version, counted["accepted"] - committed.rows
         reach("replay-landed")
     failed = _failed(outcome)
-    parked = failed.where(F.col("attempts") + 1 >= most_failures)
+    parked = failed.where(F.col("attempts") + 1 >= how.most_failures)
     parked_count = parked.count() if counted["rejected"] else 0
     if not dry_run and counted["outcomes"]:
         progress("note")
-        _note(table, outcome, failed, version=version, edit=edit, by=by, most_failures=most_failures)
+        _note(table, outcome, failed, version=version, edit=edit, by=by, most_failures=how.most_failures)
         reach("replay-noted")
+        _reopen_if_restored(spark, target, table, version, by=by)
     done = Replayed(
         stream=target.name,
         chosen=counted["chosen"],
@@ -165,7 +193,9 @@ def _outcomes(mended: DataFrame, routed: DataFrame) -> DataFrame:
     key = [F.col(name).alias(f"_{name}") for name in (records.TOPIC, *records.COORDINATES)]
     told = routed.select(*key, records.ROUTE, records.FAILURE, records.ROW)
     letters = mended.select(
-        LETTER_ID, records.TOPIC, *records.COORDINATES, "status", "attempts", "edit", "table_version"
+        LETTER_ID,
+        *(records.TOPIC, *records.COORDINATES),
+        *("status", "attempts", "edit", "table_version", "status_sequence"),
     )
     same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in (records.TOPIC, *records.COORDINATES)]
     condition = same[0] & same[1] & same[2] & same[3]
@@ -193,31 +223,42 @@ def _count(chosen: DataFrame, outcome: DataFrame) -> dict[str, int]:
     return {**asked.asDict(), **found.asDict()}
 
 
-def _land(spark: SparkSession, target: Target, topic: Topic, accepted: DataFrame) -> tuple[int, int]:
-    """One REPLAY commit of the rows that the table lacks: its version, and how many it added."""
-    run, floor = uuid.uuid4().hex, 0
-    for attempt in range(1, _MOST_ATTEMPTS):
-        state = read_state(DeltaLog(spark, target.table))
-        seq = max(newest_replay_seq(spark, target.table) + 1, floor)
+def _land(
+    spark: SparkSession, target: Target, topic: Topic, accepted: DataFrame, chosen_at: LedgerState
+) -> Committed:
+    """One REPLAY commit of the rows that the table lacks. `chosen_at`: the state that the letters were chosen
+    by. Raises _MarksWentBack where the stream may land them itself again.
+    """
+    run = uuid.uuid4().hex
+    states = iter([chosen_at])
+
+    def attempt(state: LedgerState, seq: int) -> Committed:
+        if not state.resume >= chosen_at.resume:
+            raise _MarksWentBack
         rows = not_in_table(accepted, target.table).localCheckpoint()
         reach("replay-decided")
         own = OwnCommit(
             kind=CommitKind.REPLAY,
             stream=target.name,
             topic_id=topic.id,
-            token=f"{run}/replay/{attempt}",
+            token=f"{run}/replay/{seq}",
             seq=seq,
             base=state.version,
         )
-        try:
-            committed = append_replayed(rows, target.table, own)
-        except RetriableError as error:
-            # The log may have forgotten the newest seq, though Delta has not: higher ones are tried.
-            floor = seq if attempt < _SEVERAL else seq * 2
-            log.warning("replay tries again", stream=target.name, attempt=attempt, error=error.message)
-            continue
-        return committed.version, committed.rows
-    raise LedgerError(f"{target.table} accepts no replay of stream {target.name}")
+        return append_replayed(rows, target.table, own)
+
+    return in_replay_chain(
+        target.table, lambda: next(states, None) or completed_state(spark, target, topic), attempt
+    )
+
+
+def _reopen_if_restored(
+    spark: SparkSession, target: Target, table: LetterTable, version: int | None, *, by: str
+) -> None:
+    """A RESTORE between the commit and the note of it: the stream's start may have looked before the note."""
+    now = read_state(DeltaLog(spark, target.table), accept_emptied=True)
+    if version is not None and is_undone(version, now.undone):
+        table.reopen_undone(spark, now.undone, by=by)
 
 
 def _failed(outcome: DataFrame) -> DataFrame:

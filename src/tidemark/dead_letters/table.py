@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,11 +14,8 @@ from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
 from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID, STATUS_DDL, LetterStatus
+from tidemark.contract.undone import Undone
 from tidemark.sink import table as tables
-from tidemark.sink.ledger import RESTORE
-from tidemark.sink.table_log import DeltaLog
-
-_HISTORY_SEARCHED = 2000
 
 
 @dataclass(frozen=True)
@@ -99,16 +97,13 @@ class LetterTable:
 
     def letters(self, spark: SparkSession) -> DataFrame:
         """Every letter with its status: `LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
-        `status_note`, `edit`, `table_version`.
+        `status_note`, `edit`, `table_version`, `status_sequence`.
         """
+        # Of two events at once the one that says that the row is there gives way: a replay finds the row.
+        order = F.struct("sequence", F.col("status") != LetterStatus.RESOLVED.value, "at")
+        told = ("status", "attempts", "at", "by", "note", "edit", "table_version", "sequence")
         newest = (
-            spark.table(self.statuses.sql)
-            .groupBy(LETTER_ID)
-            .agg(
-                F.max_by(
-                    F.struct("status", "attempts", "at", "by", "note", "edit", "table_version"), "at"
-                ).alias("e")
-            )
+            spark.table(self.statuses.sql).groupBy(LETTER_ID).agg(F.max_by(F.struct(*told), order).alias("e"))
         )
         joined = spark.table(self.facts.sql).join(newest, LETTER_ID, "left")
         return joined.select(
@@ -120,38 +115,38 @@ class LetterTable:
             F.col("e.note").alias("status_note"),
             F.col("e.edit").alias("edit"),
             F.col("e.table_version").alias("table_version"),
+            F.coalesce("e.sequence", F.lit(0)).alias("status_sequence"),
         )
 
-    def reopen_undone(self, spark: SparkSession, *, by: str) -> int:
+    def reopen_undone(self, spark: SparkSession, undone: Undone, *, by: str) -> int:
         """Letters whose row a RESTORE of the landed table took away are new again; returns how many."""
-        reopened = 0
-        for restored_at, back_to in self._restores(spark):
-            undone = self.letters(spark).where(
-                (F.col("status") == LetterStatus.RESOLVED.value)
-                & (F.col("table_version") > back_to)
-                & (F.col("table_version") < restored_at)
-            )
-            note = f"the table was restored to version {back_to}, before its row was there"
-            events = event(undone, LetterStatus.NEW, by=by, note=F.lit(note)).localCheckpoint()
-            count = events.count()
-            if count:
-                self.note(events)
-            reopened += count
-        return reopened
+        if not undone:
+            return 0
+        at = F.col("table_version")
+        gone = reduce(or_, [(at > low) & (at < high) for low, high in undone])
+        return self._reopen(spark, gone, by=by, note="the table was restored to before its row was there")
 
-    def _restores(self, spark: SparkSession) -> Sequence[tuple[int, int]]:
-        entries = DeltaLog(spark, self.landed)(_HISTORY_SEARCHED).entries
-        return [
-            (entry.version, int(entry.parameters["version"]))
-            for entry in reversed(entries)
-            if entry.operation == RESTORE and (entry.parameters.get("version") or "").isdigit()
-        ]
+    def reopen_all(self, spark: SparkSession, topic_id: str, *, by: str, note: str) -> int:
+        """Every resolved letter of the topic is new again, where the landed table lost its rows."""
+        return self._reopen(spark, F.col(records.TOPIC_ID) == topic_id, by=by, note=note)
+
+    def _reopen(self, spark: SparkSession, which: Column, *, by: str, note: str) -> int:
+        if not self.exists(spark):
+            return 0
+        # A creation that was cut off, or an older table, must not stop the stream that asks.
+        self.create(spark)
+        letters = self.letters(spark).where((F.col("status") == LetterStatus.RESOLVED.value) & which)
+        events = event(letters, LetterStatus.NEW, by=by, note=F.lit(note)).localCheckpoint()
+        count = events.count()
+        if count:
+            self.note(events)
+        return count
 
 
 def event(
     letters: DataFrame, status: LetterStatus, *, by: str, note: Column, attempts: Column | None = None
 ) -> DataFrame:
-    """Events of one status for letters of `LetterTable.letters`, stamped with the time of the append."""
+    """Events of one status for letters of `LetterTable.letters`, each after the newest that was read."""
     columns = letters.columns
     return letters.select(
         LETTER_ID,
@@ -166,6 +161,7 @@ def event(
         (F.col("table_version") if "table_version" in columns else F.lit(None))
         .cast("bigint")
         .alias("table_version"),
+        (F.col("status_sequence") + 1).cast("bigint").alias("sequence"),
     )
 
 

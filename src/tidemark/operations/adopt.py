@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pyspark.sql import SparkSession
@@ -11,10 +12,12 @@ from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind
+from tidemark.dead_letters.table import LetterTable
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.streams.completed import with_completed
 from tidemark.streams.generation import open_generation
 from tidemark.streams.target import Target
 
@@ -34,23 +37,56 @@ class MarksFrom(StrEnum):
     """The topic's end: what was not read is left out."""
 
 
-def adoptable_marks(spark: SparkSession, admin: KafkaAdmin, target: Target, source: MarksFrom) -> Marks:
+@dataclass(frozen=True)
+class Adoptable:
+    """The marks that `adopt` would set. `published`: up to where the dead letters are complete for certain;
+    what lies between is read once more. `again`: every record lands once more that has no row.
+    """
+
+    marks: Marks
+    published: Marks
+    again: bool = False
+
+
+def adoptable_marks(spark: SparkSession, admin: KafkaAdmin, target: Target, source: MarksFrom) -> Adoptable:
     """The marks that `adopt` would set. From rows, a partition without any starts at the topic's earliest
     offset, and a tail that was rejected is read, and dead-lettered, once more.
 
     Raises LedgerError where there is no table to take them from, or no marks to keep.
     """
     topic = admin.describe(target.stream.kafka_topic)
+    earliest = admin.earliest(topic)
     if source is MarksFrom.EARLIEST:
-        return admin.earliest(topic)
+        return Adoptable(earliest, earliest, again=True)
     if source is MarksFrom.LATEST:
-        return admin.ends(topic)
+        ends = admin.ends(topic)
+        return Adoptable(ends, ends)
     state = _state(spark, target)
     if source is MarksFrom.KEPT:
-        if state.newest is None or state.newest.topic_id != topic.id:
+        if not _same_topic(state, topic):
             raise LedgerError(f"{target.table} has no marks of topic {topic.name} to keep")
-        return state.newest.marks
-    return admin.earliest(topic).highest(marks_of_rows(spark, target, topic))
+        return kept(state, earliest, target)
+    marks = earliest.highest(marks_of_rows(spark, target, topic))
+    return Adoptable(marks, published_of_rows(marks, earliest, target.stream.processing.max_batch_size))
+
+
+def kept(state: LedgerState, earliest: Marks, target: Target) -> Adoptable:
+    """The newest own commit's marks, with what its checkpoint proves to be published: not all of them, where
+    the last batch ended before its dead letters were acknowledged.
+    """
+    newest = state.newest
+    assert newest is not None
+    there = replace(state, marks=newest.marks, done=newest.done, restored=False)
+    published = with_completed(target, there).resume
+    return Adoptable(newest.marks, published.highest(earliest).lowest(newest.marks))
+
+
+def published_of_rows(marks: Marks, earliest: Marks, max_batch_size: int) -> Marks:
+    """Rows land before the dead letters of their batch are published, so the last batch is in doubt: it began
+    at most `max_batch_size` before its end.
+    """
+    begins = Marks({p: mark - max_batch_size for p, mark in marks.items()})
+    return begins.highest(earliest).lowest(marks)
 
 
 def marks_of_rows(spark: SparkSession, target: Target, topic: Topic) -> Marks:
@@ -64,18 +100,24 @@ def marks_of_rows(spark: SparkSession, target: Target, topic: Topic) -> Marks:
     return Marks({row[records.PARTITION]: row["mark"] for row in highest})
 
 
-def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, marks: Marks) -> LedgerState:
+def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adoptable) -> LedgerState:
     """An own commit with these marks, under the target's name. The next start goes on from there.
 
-    A table that remembers transactions of this stream without having their commits any more accepts
-    only a seq above the remembered one, which cannot be read: so higher ones are tried. A table that is not
-    there is created.
+    Where all lands again, dead letters that were resolved are new again. A table that is not there is
+    created. One that remembers transactions of this stream without having their commits any more accepts
+    only a seq above the remembered one, which cannot be read: so higher ones are tried.
     """
     topic = admin.describe(target.stream.kafka_topic)
     facts = tables.describe(spark, target.table)
     if facts is None:
         facts = tables.create(spark, target.table, target.schema, target.destination)
+    if adopted.again and target.decode is not None:
+        note = "the table was adopted to land everything again"
+        LetterTable(target.table).reopen_all(spark, topic.id, by="tidemark adopt", note=note)
     state = _state(spark, target)
+    if adopted.again:
+        state = begun_anew(state)
+    ends = admin.ends(topic)
     seq = state.seq
     while seq < _LARGEST_SEQ:
         try:
@@ -84,9 +126,9 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, marks: Marks) 
                 target,
                 topic,
                 state,
-                marks=marks,
-                done=marks,
-                ceiling=marks.highest(state.ceiling) if _same_topic(state, topic) else marks,
+                marks=adopted.marks,
+                done=adopted.published.lowest(adopted.marks),
+                ceiling=ceiling_over(adopted.marks, ends, state, topic.id),
                 reason="adopted",
                 kind=CommitKind.ADOPT,
                 seq=seq + 1,
@@ -95,6 +137,21 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, marks: Marks) 
         except RetriableError:
             seq = max(1, seq * 2)
     raise LedgerError(f"{target.table} accepts no own commit of stream {target.name}")
+
+
+def begun_anew(state: LedgerState) -> LedgerState:
+    """The state where no dead letter that was resolved before counts as such, one noted a moment later
+    neither.
+    """
+    return replace(state, undone=((-1, state.version + 1),))
+
+
+def ceiling_over(marks: Marks, ends: Marks, state: LedgerState, topic_id: str) -> Marks:
+    """Above every row of the topic that the table has, and those that a replay under way will add. A log
+    that forgot the marks knows of none, but none lies beyond the topic's ends.
+    """
+    known = state.ceiling if state.newest is not None and state.newest.topic_id == topic_id else Marks()
+    return marks.highest(ends).highest(known)
 
 
 def _same_topic(state: LedgerState, topic: Topic) -> bool:

@@ -21,8 +21,10 @@ from tidemark.dead_letters.codes import code_counts
 from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.retry import retrier_for
 from tidemark.sink import table as tables
+from tidemark.sink.append import Committed
+from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.merge import correct, within
-from tidemark.sink.replay_commit import newest_replay_seq
+from tidemark.sink.replay_commit import in_replay_chain
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin, Topic
@@ -171,22 +173,23 @@ def _correct(
     spark: SparkSession, target: Target, topic: Topic, rows: DataFrame, ranges: dict[int, tuple[int, int]]
 ) -> int:
     run = uuid.uuid4().hex
-    attempts = 0
 
-    def attempt() -> int:
-        nonlocal attempts
-        attempts += 1
+    def attempt(state: LedgerState, seq: int) -> Committed:
         own = OwnCommit(
             kind=CommitKind.REPLAY,
             stream=target.name,
             topic_id=topic.id,
-            token=f"{run}/backfill/{attempts}",
-            seq=newest_replay_seq(spark, target.table) + 1,
-            base=DeltaLog(spark, target.table)(1).version,
+            token=f"{run}/backfill/{uuid.uuid4().hex[:8]}",
+            seq=seq,
+            base=state.version,
             reason="backfill",
         )
-        return correct(rows, target.table, own, ranges).version
+        return correct(rows, target.table, own, ranges)
+
+    def in_chain() -> int:
+        read = DeltaLog(spark, target.table)
+        return in_replay_chain(target.table, lambda: read_state(read), attempt).version
 
     retry = retrier_for(target.stream.processing, classifier_for(target.stream.failures))
     commits = retry.for_commits(target.stream.processing.max_commit_retries)
-    return retry.call(lambda: commits.call(attempt, step="commit"), step=f"backfill of {target.table}")
+    return retry.call(lambda: commits.call(in_chain, step="commit"), step=f"backfill of {target.table}")

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
 from tidemark.contract.marks import Marks
+from tidemark.contract.own_commit import OwnCommit
 from tidemark.platform.session import on_databricks
 from tidemark.sink import table as tables
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.table_log import DeltaLog, LogEntry, ReadLog
 
 
 @dataclass(frozen=True)
@@ -44,17 +45,28 @@ def recent_commits(
         raise UsageError(f"there is no table {label}")
     if tables.describe(spark, table) is None:
         return []
-    return [
-        CommitView(
-            e.version,
-            e.timestamp,
-            e.own.kind.value,
-            e.own.seq,
-            e.rows_written,
-            e.own.counts,
-            e.own.marks,
-            e.own.reason,
-        )
-        for e in DeltaLog(spark, table)(limit * 2).entries
-        if e.own is not None
-    ][:limit]
+    return newest_own(DeltaLog(spark, table), limit)
+
+
+def newest_own(read_log: ReadLog, limit: int) -> list[CommitView]:
+    """However many commits of others lie between them."""
+    asked = limit * 2
+    while True:
+        page = read_log(asked)
+        found = [_view(e, e.own) for e in page.entries if e.own is not None]
+        if len(found) >= limit or page.complete:
+            return found[:limit]
+        asked *= 4
+
+
+def _view(entry: LogEntry, own: OwnCommit) -> CommitView:
+    return CommitView(
+        entry.version,
+        entry.timestamp,
+        own.kind.value,
+        own.seq,
+        entry.rows_written,
+        own.counts,
+        own.marks,
+        own.reason,
+    )

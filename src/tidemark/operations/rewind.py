@@ -78,7 +78,7 @@ def plan_rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: To) 
     """What `rewind` would set. Changes nothing.
 
     Raises UsageError for a partition that the topic has not, or an offset outside of what it holds, and
-    LedgerError where there are no marks to move.
+    LedgerError where there are no marks to move, or rows and marks do not belong together.
     """
     topic = admin.describe(target.stream.kafka_topic)
     state = _state(spark, target, topic)
@@ -102,7 +102,7 @@ def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: To) -> Re
         topic,
         state,
         marks=marks,
-        done=_done(state, marks),
+        done=published_after(state, marks),
         ceiling=state.ceiling.highest(state.marks).highest(marks),
         reason="rewind",
         kind=CommitKind.REWIND,
@@ -112,7 +112,7 @@ def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: To) -> Re
     return replace(planned, version=opened.version)
 
 
-def _done(state: LedgerState, marks: Marks) -> Marks:
+def published_after(state: LedgerState, marks: Marks) -> Marks:
     """Where marks stay or go back, dead letters that a crash left unpublished are still to come."""
     ahead = state.marks.behind(marks)
     return Marks({p: o if p in ahead else min(o, state.done.at(p)) for p, o in marks.items()})
@@ -121,7 +121,7 @@ def _done(state: LedgerState, marks: Marks) -> Marks:
 def _state(spark: SparkSession, target: Target, topic: Topic) -> LedgerState:
     if tables.describe(spark, target.table) is None:
         raise LedgerError(f"there is no table {target.table}", "tidemark ingest creates it")
-    state = read_state(DeltaLog(spark, target.table), accept_emptied=True)
+    state = read_state(DeltaLog(spark, target.table))
     if state.newest is None:
         raise LedgerError(f"{target.table} has no marks to move", "take them from the rows: tidemark adopt")
     if state.newest.stream != target.name:

@@ -10,22 +10,33 @@ from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Fenced, LedgerError, RestartStream, RetriableError
-from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.contract.own_commit import OwnCommit
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.local_rows import no_rows
-from tidemark.sink.ledger import LedgerState, commits_since, find_token, foreign_commit, restored_since
-from tidemark.sink.table_log import DeltaLog, LogEntry
+from tidemark.sink.ledger import (
+    LedgerState,
+    commits_since,
+    find_token,
+    foreign_commit,
+    newest_replay_seq,
+    restored_since,
+)
+from tidemark.sink.lineage import is_chained, refuse_emptied
+from tidemark.sink.table_log import DeltaLog, LogPage
 
 
 @dataclass(frozen=True)
 class Committed:
-    """The commit that this attempt made: its place in the log, and what it added."""
+    """The commit that this attempt made: its place in the log, and what it added. `replay_seq`: the newest of
+    the replays' chain that was seen on the way.
+    """
 
     version: int
     rows: int
     own: OwnCommit
     files: int = 0
     bytes: int = 0
+    replay_seq: int = 0
 
 
 Arrived = Callable[[SparkSession, TableRef, OwnCommit], Committed | None]
@@ -39,9 +50,10 @@ def append(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
     higher than the recorded one, in silence, and can answer a commit that it made with an error: so
     what counts is whether this attempt's token is in the log.
 
-    Raises Fenced if another run committed instead; RestartStream after a RESTORE; RetriableError if a
-    commit of this run came between, or the write was skipped for no visible reason. Any other error of
-    the write is raised as it is when the token is not in the log.
+    Raises Fenced if another run committed instead; RestartStream after a RESTORE; LedgerError if the table
+    was emptied since `own.base`; RetriableError if a commit of this run came between, or the write was
+    skipped for no visible reason. Any other error of the write is raised as it is when the token is not in
+    the log.
     """
     found = write_own(rows, table, own, written)
     if found is None:
@@ -95,6 +107,8 @@ def state_after(committed: Committed, before: LedgerState) -> LedgerState:
         marks=own.marks,
         done=own.done,
         ceiling=before.ceiling.highest(own.ceiling).highest(own.marks),
+        undone=own.undone,
+        replay_seq=max(own.replay_seq, committed.replay_seq),
     )
 
 
@@ -126,17 +140,32 @@ def _fenced(table: TableRef, other: OwnCommit) -> Fenced:
 def written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
     """The commit that this attempt made, or None if its token is not in the log after `own.base`.
 
-    Raises Fenced, RestartStream or RetriableError where the log says so, as `append` does.
+    Raises Fenced, RestartStream, LedgerError or RetriableError where the log says so, as `append` does.
     """
-    page = commits_since(DeltaLog(spark, table), own.base)
-    entry: LogEntry | None = find_token(page, own.token)
+    return written_in(commits_since(DeltaLog(spark, table), own.base), table, own)
+
+
+def written_in(page: LogPage, table: TableRef, own: OwnCommit) -> Committed | None:
+    """As `written`, in: the entries after `own.base`. The next commit's base is above them, so what happened
+    to the table among them is looked for here or never.
+    """
+    entry = find_token(page, own.token)
     if entry is None:
         other = foreign_commit(page, own.run)
         if other is not None:
             raise _fenced(table, other)
-        if any(e.own is not None and e.own.kind is not CommitKind.REPLAY for e in page.entries):
+        if any(is_chained(e) for e in page.entries):
             raise RetriableError(f"this run itself committed to {table} since version {own.base}")
         return None
     if restored_since(page, own.base):
         raise RestartStream(f"{table} was restored to an older version while the stream ran")
-    return Committed(entry.version, entry.rows_written, own, entry.files_written, entry.bytes_written)
+    for each in page.entries:
+        refuse_emptied(each)
+    return Committed(
+        entry.version,
+        entry.rows_written,
+        own,
+        entry.files_written,
+        entry.bytes_written,
+        replay_seq=newest_replay_seq(page),
+    )

@@ -1,23 +1,28 @@
-"""The ledger: which marks a table stands at, told from its own log (DESIGN §2).
+"""The ledger: which marks a table stands at, read from its own log.
 
 The functions are pure over log entries, so that the random-schedule model in the tests runs them too.
-Long because the rules hold only together: dropping one loses or doubles records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import reduce
 
 from tidemark.contract.errors import LedgerError
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.contract.undone import Undone, with_restore
+from tidemark.sink.lineage import (
+    RESTORE,
+    NeedsOlderEntries,
+    commits_in_effect,
+    entries_between,
+    is_chained,
+    restored_versions,
+)
 from tidemark.sink.table_log import LogEntry, LogPage, ReadLog
 
-RESTORE = "RESTORE"
-_EMPTYING = ("REPLACE", "TRUNCATE")
-_WIDEST_ZONE_OFFSET = timedelta(hours=14)
 _FIRST_PAGE = 20
 
 
@@ -27,8 +32,9 @@ class LedgerState:
 
     `newest` is the newest commit of the stream's chain in log order; seq, ceiling and topic id are
     its. `newest_at` is its time, naive UTC, None where it was made by this process just now. `marks` and
-    `done` are those in effect, which a RESTORE since then lowers: `restored` is true then, and a new
-    generation has to be opened before anything is written.
+    `done` are those in effect, both of which a RESTORE since then lowers: `restored` is true then, and a new
+    generation has to be opened before anything is written. `undone` and `replay_seq` are those that the next
+    own commit passes on.
     """
 
     version: int
@@ -39,6 +45,8 @@ class LedgerState:
     done: Marks = field(default_factory=Marks)
     ceiling: Marks = field(default_factory=Marks)
     restored: bool = False
+    undone: Undone = ()
+    replay_seq: int = 0
 
     @property
     def seq(self) -> int:
@@ -62,8 +70,8 @@ class LedgerState:
 def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerState:
     """The table's state, reading as little of the log as decides it.
 
-    Raises LedgerError where the table was replaced, overwritten or emptied since the newest own
-    commit, and where a RESTORE leads to a version that the log no longer has. `accept_emptied` is for
+    Raises LedgerError where the table was replaced, overwritten or emptied since the own commit whose marks
+    hold, and where a RESTORE leads to a version that the log no longer has. `accept_emptied` is for
     those who set the marks by hand: neither is raised then, and marks that nobody can tell are empty.
     """
     limit = _FIRST_PAGE
@@ -71,7 +79,7 @@ def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerStat
         page = read_log(limit)
         try:
             return state_of(page, accept_emptied=accept_emptied)
-        except _NeedsOlderEntries as missing:
+        except NeedsOlderEntries as missing:
             if page.complete:
                 raise LedgerError(
                     f"the table's log no longer has version {missing.version}, which a RESTORE went back to",
@@ -81,22 +89,23 @@ def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerStat
 
 
 def state_of(page: LogPage, *, accept_emptied: bool = False) -> LedgerState:
-    """The state at the newest entry of `page`. Raises _NeedsOlderEntries if the page is too short."""
+    """The state at the newest entry of `page`. Raises NeedsOlderEntries if the page is too short."""
     if not page.entries:
         return LedgerState(version=-1)
-    at = next((e for e in page.entries if _chained(e)), None)
+    at = next((e for e in page.entries if is_chained(e)), None)
     if at is None:
         if not page.complete:
-            raise _NeedsOlderEntries(page.entries[-1].version - 1)
-        return LedgerState(version=page.version)
-    newest = _own(at)
-    if not accept_emptied:
-        _refuse_emptied(page, since=newest.base)
-    restore = _newest_restore(page, above=newest.base)
-    if restore is None:
-        marks, done = newest.marks, newest.done
-    else:
-        marks, done = _restored_marks(page, restore, lenient=accept_emptied), newest.done
+            raise NeedsOlderEntries(page.entries[-1].version - 1)
+        return LedgerState(version=page.version, replay_seq=newest_replay_seq(page))
+    newest = at.own
+    assert newest is not None
+    since = list(entries_between(page, newest.base))
+    restores = [e for e in reversed(since) if e.operation == RESTORE]
+    marks, done = _in_effect(page, newest, accept_emptied=accept_emptied)
+    undone = newest.undone
+    for restore in restores:
+        back_to = _told_version(page, restore, lenient=accept_emptied)
+        undone = with_restore(undone, back_to=back_to, restored_at=restore.version)
     return LedgerState(
         version=page.version,
         newest=newest,
@@ -105,7 +114,9 @@ def state_of(page: LogPage, *, accept_emptied: bool = False) -> LedgerState:
         marks=marks,
         done=done,
         ceiling=newest.ceiling.highest(newest.marks),
-        restored=restore is not None,
+        restored=bool(restores),
+        undone=undone,
+        replay_seq=max(newest.replay_seq, newest_replay_seq(LogPage(since, complete=True))),
     )
 
 
@@ -132,11 +143,16 @@ def find_token(page: LogPage, token: str) -> LogEntry | None:
 
 def foreign_commit(page: LogPage, run: str) -> OwnCommit | None:
     """The newest commit of the chain that another run wrote: whoever finds one is fenced."""
-    return next((_own(e) for e in page.entries if _chained(e) and _own(e).run != run), None)
+    return next((e.own for e in page.entries if is_chained(e) and e.own and e.own.run != run), None)
 
 
 def restored_since(page: LogPage, version: int) -> bool:
     return any(e.operation == RESTORE and e.version > version for e in page.entries)
+
+
+def newest_replay_seq(page: LogPage) -> int:
+    """The newest seq of the replays' chain among these entries, 0 where there is none."""
+    return max((e.own.seq for e in page.entries if e.own and e.own.kind is CommitKind.REPLAY), default=0)
 
 
 def in_generation(state: LedgerState, topic_id: str) -> LedgerState:
@@ -146,107 +162,27 @@ def in_generation(state: LedgerState, topic_id: str) -> LedgerState:
     return replace(state, marks=Marks(), done=Marks(), ceiling=Marks(), restored=False)
 
 
-class _NeedsOlderEntries(Exception):
-    def __init__(self, version: int) -> None:
-        super().__init__(version)
-        self.version = version
-
-
-def _chained(entry: LogEntry) -> bool:
-    return entry.own is not None and entry.own.kind is not CommitKind.REPLAY
-
-
-def _own(entry: LogEntry) -> OwnCommit:
-    assert entry.own is not None
-    return entry.own
-
-
-def _at_or_below(page: LogPage, version: int) -> Iterator[LogEntry]:
-    yield from (e for e in page.entries if e.version <= version)
-    # A complete page ends at the log's beginning, which is not the table's once the log was cleaned up.
-    oldest = page.entries[-1].version
-    if oldest > 0:
-        raise _NeedsOlderEntries(min(version, oldest - 1))
-
-
-def _newest_restore(page: LogPage, *, above: int, below: int | None = None) -> LogEntry | None:
-    for entry in page.entries:
-        if below is not None and entry.version >= below:
-            continue
-        if entry.version <= above:
-            return None
-        if entry.operation == RESTORE:
-            return entry
-    if not page.complete and above < page.entries[-1].version:
-        raise _NeedsOlderEntries(above)
-    return None
-
-
-def _in_effect(page: LogPage, version: int) -> tuple[Marks, Marks]:
-    """Marks and done in effect at `version`: an own commit's, or, through a RESTORE, an older version's."""
-    for entry in _at_or_below(page, version):
-        if entry.operation == RESTORE:
-            return _in_effect(page, _restored_version(page, entry))
-        if _chained(entry):
-            own = _own(entry)
-            restore = _newest_restore(page, above=own.base, below=entry.version)
-            if restore is not None:
-                return _in_effect(page, _restored_version(page, restore))
-            return own.marks, own.done
-    return Marks(), Marks()
-
-
-def _restored_marks(page: LogPage, restore: LogEntry, *, lenient: bool) -> Marks:
-    try:
-        return _in_effect(page, _restored_version(page, restore))[0]
-    except _NeedsOlderEntries:
-        if lenient and page.complete:
-            return Marks()
-        raise
-
-
-def _restored_version(page: LogPage, restore: LogEntry) -> int:
-    """The version a RESTORE went back to.
-
-    By timestamp the log holds a text without a zone: the earliest instant it can mean is taken, as
-    marks that are too low are safe (rows below the ceiling land by coordinates).
+def _in_effect(page: LogPage, newest: OwnCommit, *, accept_emptied: bool) -> tuple[Marks, Marks]:
+    """Marks and done that hold now, the lowest where several may. They may be too low, as rows below the
+    ceiling land by coordinates. Those of an older incarnation of the topic say nothing of this one.
     """
-    version = restore.parameters.get("version")
-    if version not in (None, "", "null"):
-        return int(version)
-    asked = _instant(restore.parameters.get("timestamp"))
-    for entry in _at_or_below(page, restore.version - 1):
-        if asked is None or entry.timestamp is None:
-            break
-        if entry.timestamp.replace(tzinfo=None) <= asked - _WIDEST_ZONE_OFFSET:
-            return entry.version
-    return 0
-
-
-def _instant(text: str | None) -> datetime | None:
     try:
-        return datetime.fromisoformat(text.strip()).replace(tzinfo=None) if text else None
-    except ValueError:
-        return None
+        found = commits_in_effect(page, page.version, accept_emptied=accept_emptied)
+    except NeedsOlderEntries:
+        if accept_emptied and page.complete:
+            return Marks(), Marks()
+        raise
+    same = [own for own in found if own is not None and own.topic_id == newest.topic_id]
+    if len(same) < len(found):
+        return Marks(), Marks()
+    return reduce(Marks.lowest, (o.marks for o in same)), reduce(Marks.lowest, (o.done for o in same))
 
 
-def _refuse_emptied(page: LogPage, *, since: int) -> None:
-    for entry in page.entries:
-        if entry.version <= since:
-            return
-        overwrote = entry.operation == "WRITE" and entry.parameters.get("mode") == "Overwrite"
-        deleted_all = entry.operation == "DELETE" and entry.parameters.get("predicate") in (
-            "[]",
-            '["true"]',
-            "",
-        )
-        if overwrote or deleted_all or any(word in entry.operation for word in _EMPTYING):
-            what = (
-                "was overwritten" if overwrote else "was emptied" if deleted_all else f"saw {entry.operation}"
-            )
-            raise LedgerError(
-                f"the table {what} in version {entry.version}, after the newest own commit:"
-                " its rows and its marks no longer belong together",
-                "land everything again: tidemark adopt --marks earliest; or go on where the marks stand:"
-                " tidemark adopt --marks kept",
-            )
+def _told_version(page: LogPage, restore: LogEntry, *, lenient: bool) -> int:
+    """The oldest version that a RESTORE may have gone back to: rather a letter too many is open again."""
+    try:
+        return restored_versions(page, restore)[-1]
+    except NeedsOlderEntries:
+        if lenient and page.complete:
+            return 0
+        raise

@@ -1,27 +1,50 @@
-"""Rows of replayed records: own commits in a chain of their own, beside a running stream's (DESIGN §5)."""
+"""Rows of replayed records: own commits in a chain of their own, next to a running stream's.
+
+A replay decides what the table lacks, and appends it later without reading: neither conflicts with the other.
+That is sound while the stream writes only where no replay does, above what is completed. A stream whose marks
+went back writes below that again, so it fences the replays that decided before.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.config.destination import TableRef
 from tidemark.contract import records
-from tidemark.contract.errors import RetriableError
+from tidemark.contract.errors import LedgerError, RetriableError
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.sink.append import Committed, write_own
-from tidemark.sink.ledger import commits_since, find_token
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.ledger import LedgerState, commits_since, find_token
+from tidemark.sink.lineage import takes_rows_away
+from tidemark.sink.table_log import DeltaLog, LogPage
 
-_SEARCHED = 1000
+log = structlog.get_logger(__name__)
+
+_MOST_ATTEMPTS = 70
 
 
-def newest_replay_seq(spark: SparkSession, table: TableRef) -> int:
-    """The newest seq of the replays' chain, 0 where the log's newest commits have none."""
-    page = DeltaLog(spark, table)(_SEARCHED)
-    return max(
-        (e.own.seq for e in page.entries if e.own is not None and e.own.kind is CommitKind.REPLAY), default=0
-    )
+def in_replay_chain(
+    table: TableRef, read: Callable[[], LedgerState], attempt: Callable[[LedgerState, int], Committed]
+) -> Committed:
+    """One commit of the replays' chain: `attempt`, given a state and the seq that follows it.
+
+    Where another commit of the chain came first, both again on a state that is read anew. What the attempt
+    lands is to be decided after the state was read. Raises LedgerError where no seq is accepted.
+    """
+    tried = 0
+    for number in range(1, _MOST_ATTEMPTS):
+        state = read()
+        # A ledger that was adopted does not know the newest seq, though Delta does: higher ones are tried.
+        tried = state.replay_seq + 1 if state.replay_seq >= tried else tried * 2
+        try:
+            return attempt(state, tried)
+        except RetriableError as error:
+            log.warning("replay tries again", table=str(table), attempt=number, error=error.message)
+    raise LedgerError(f"{table} accepts no replay", "start it again when no other replay of the table runs")
 
 
 def not_in_table(rows: DataFrame, table: TableRef) -> DataFrame:
@@ -41,16 +64,32 @@ def append_replayed(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committ
     """Append `rows`, which must not be read from the table any more, as the REPLAY commit `own`.
 
     It adds without reading, so it conflicts with no append of the stream, and the stream with none of it.
-    Of two replays at once only one commits at a seq. Raises RetriableError for the other, and where the
-    seq is not above one that the log has forgotten: then the table has to be looked into again.
+    Raises RetriableError where another commit of the chain was made since `own.base`, the seq is not above
+    one that the log has forgotten, or the table was restored or emptied meanwhile: then it has to be looked
+    into again.
     """
     found = write_own(rows, table, own, replay_written)
     if found is None:
-        raise RetriableError(f"another replay of {table} committed at the same moment")
+        raise RetriableError(
+            f"the write of {own.token} to {table} was skipped: seq {own.seq} is taken already"
+        )
     return found
 
 
 def replay_written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
-    """The REPLAY commit of this attempt, if it is in the log. Another run's is no reason to stop."""
-    entry = find_token(commits_since(DeltaLog(spark, table), own.base), own.token)
-    return Committed(entry.version, entry.rows_written, own) if entry is not None else None
+    """The REPLAY commit of this attempt, if it is in the log. Raises RetriableError as `append_replayed`."""
+    return replay_written_in(commits_since(DeltaLog(spark, table), own.base), table, own)
+
+
+def replay_written_in(page: LogPage, table: TableRef, own: OwnCommit) -> Committed | None:
+    """As `replay_written`, in: the entries after `own.base`. Where rows were taken away among them, what was
+    found in the table before may be gone: it has to be looked into again.
+    """
+    entry = find_token(page, own.token)
+    if entry is not None:
+        if any(takes_rows_away(e) for e in page.entries):
+            raise RetriableError(f"rows of {table} were taken away while {own.token} was decided")
+        return Committed(entry.version, entry.rows_written, own)
+    if any(e.own is not None and e.own.kind is CommitKind.REPLAY for e in page.entries):
+        raise RetriableError(f"another replay committed to {table} since version {own.base}")
+    return None

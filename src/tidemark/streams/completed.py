@@ -17,9 +17,10 @@ def with_completed(target: Target, state: LedgerState) -> LedgerState:
 
     It may be ahead of the marks, where an outage dead-lettered what follows: all below the marks is done
     then. A start, and whoever writes below what is done (replay, backfill), have to agree: else both land
-    the same row.
+    the same row. After a RESTORE that no generation was opened for, it proves nothing: which records of the
+    older marks are rejected is decided again.
     """
-    if state.newest is None or not state.newest.checkpoint:
+    if state.newest is None or not state.newest.checkpoint or state.restored:
         return state
     position = target.checkpoint(state.newest.checkpoint).position()
     return state if position is None else state.done_at_least(position.end)

@@ -30,13 +30,49 @@ def open_generation(
     checkpoint: str = "",
     table_id: str | None = None,
 ) -> LedgerState:
-    """An empty own commit that sets the marks, fenced like any other. `table_id` is kept where not given."""
-    seq = state.seq + 1 if seq is None else seq
-    own = OwnCommit(
-        kind=kind,
+    """Make the commit of `generation_after`, and return the state after it."""
+    own = generation_after(
+        state,
         stream=target.name,
+        run=target.run,
         topic_id=topic.id,
-        token=f"{target.run}/{reason.replace(' ', '-')}/{seq}",
+        marks=marks,
+        done=done,
+        ceiling=ceiling,
+        reason=reason,
+        kind=kind,
+        jumped=jumped,
+        seq=seq,
+        checkpoint=checkpoint,
+        table_id=table_id,
+    )
+    committed = append_nothing(spark, target.table, own, target.schema)
+    return replace(state_after(committed, replace(state, ceiling=ceiling)), restored=False)
+
+
+def generation_after(
+    state: LedgerState,
+    *,
+    stream: str,
+    run: str,
+    topic_id: str,
+    marks: Marks,
+    done: Marks,
+    ceiling: Marks,
+    reason: str,
+    kind: CommitKind = CommitKind.OPEN,
+    jumped: dict[int, tuple[int, int]] | None = None,
+    seq: int | None = None,
+    checkpoint: str = "",
+    table_id: str | None = None,
+) -> OwnCommit:
+    """The empty own commit that sets the marks, fenced like any other. `table_id` is kept where not given."""
+    seq = state.seq + 1 if seq is None else seq
+    return OwnCommit(
+        kind=kind,
+        stream=stream,
+        topic_id=topic_id,
+        token=f"{run}/{reason.replace(' ', '-')}/{seq}",
         seq=seq,
         base=state.version,
         marks=marks,
@@ -47,6 +83,6 @@ def open_generation(
         replay_due=state.newest.replay_due if state.newest else 0,
         reason=reason,
         table_id=table_id if table_id is not None or state.newest is None else state.newest.table_id,
+        undone=state.undone,
+        replay_seq=state.replay_seq,
     )
-    committed = append_nothing(spark, target.table, own, target.schema)
-    return replace(state_after(committed, replace(state, ceiling=ceiling)), restored=False)

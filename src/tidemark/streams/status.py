@@ -114,7 +114,6 @@ def _status(
         return StreamStatus(label, topic_name, str(table), topic.id, partitions, problem="not started yet")
     written = read_state(log)
     state = in_generation(written, topic.id)
-    entry = next((e for e in log(200).entries if e.version == written.newest_version), None)
     return StreamStatus(
         stream=label,
         topic=topic_name,
@@ -122,7 +121,7 @@ def _status(
         topic_id=topic.id,
         partitions=_partitions(state.marks, ends),
         last_commit_version=written.newest_version if written.newest else None,
-        last_commit_time=entry.timestamp.isoformat() + "Z" if entry and entry.timestamp else None,
+        last_commit_time=written.newest_at.isoformat() + "Z" if written.newest_at else None,
         last_commit_kind=written.newest.kind.value if written.newest else None,
         seq=written.seq,
         restored=written.restored,

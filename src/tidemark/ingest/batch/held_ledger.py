@@ -63,11 +63,15 @@ class HeldLedger:
         if time.monotonic() - self.read_at < _FRESH_S:
             return
         reach("read-log")
+        self.compare(read_state(DeltaLog(spark, self.plan.table)))
+        self.read_at = time.monotonic()
+
+    def compare(self, read: LedgerState) -> None:
+        """Take over what the log says, if the table is still this run's. Raises as `refresh` does."""
         known = self.state
-        state = in_generation(read_state(DeltaLog(spark, self.plan.table)), self.plan.topic.id)
+        state = in_generation(read, self.plan.topic.id)
         check_still_ours(self.plan.table, known, state, run=self.plan.run)
         self.state = state.done_at_least(known.done.highest(self.completed))
-        self.read_at = time.monotonic()
 
     def doubt(self) -> None:
         """Something is under way that may move it: the next `refresh` reads the log."""
@@ -110,6 +114,8 @@ class HeldLedger:
             jumped=jumped,
             replay_due=state.seq + 1 if jumped else self.replay_due,
             table_id=state.newest.table_id if state.newest else None,
+            undone=state.undone,
+            replay_seq=state.replay_seq,
         )
 
     @property

@@ -5,6 +5,7 @@ Long because every way a start can go ends here in one decision.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import DataLoss, LedgerError, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.ingest.start.lost_table import refuse_lost_table, refuse_rows_without_marks
+from tidemark.ingest.start.marks_went_back import fence_replays, reopen_all, reopen_undone
 from tidemark.ingest.start.recreated_topic import remove_mislabelled
 from tidemark.ingest.start.usable_checkpoint import usable_checkpoint
 from tidemark.sink import table as tables
@@ -74,15 +76,23 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
     _check_identity(target.table, facts.id, state)
     state = _reopen_if_needed(spark, admin, target, topic, state)
     state = with_completed(target, state)
+    reopen_undone(spark, target, state)
+    fence_replays(spark, target, topic, state)
     usable = usable_checkpoint(target, state, now)
     checked = _within_kafka(spark, admin, target, topic, state)
     if usable is not None and checked is state:
         return Start(topic, state, usable.identifier, usable.checkpoint, usable.initial, fresh=False)
-    mode = target.stream.idempotency.mode.value
-    identifier = f"{mode}-{checked.seq:010d}-{target.run[:8]}"
+    identifier = fresh_identifier(target.stream.idempotency.mode.value, checked.seq, target.run)
     lost = 0 if checked is state or checked.newest is None else _offsets_in(checked.newest.jumped)
     checkpoint = target.checkpoint(identifier)
     return Start(topic, checked, identifier, checkpoint, checked.resume, fresh=True, lost=lost)
+
+
+def fresh_identifier(mode: str, seq: int, run: str) -> str:
+    """The name of a checkpoint that no start had before, of the same run neither: what an earlier one planned
+    may lie beyond the marks.
+    """
+    return f"{mode}-{seq:010d}-{run[:8]}{uuid.uuid4().hex[:8]}"
 
 
 def _check_identity(table: TableRef, table_id: str, state: LedgerState) -> None:
@@ -106,6 +116,8 @@ def _open(
 ) -> LedgerState:
     """The first own commit of a table: the stream's starting offsets become its marks."""
     latest = target.stream.starting_offsets == "latest"
+    if not latest:
+        reopen_all(spark, target, topic)
     marks = admin.ends(topic) if latest else admin.earliest(topic)
     try:
         return open_generation(
