@@ -177,6 +177,19 @@ class KafkaAdmin:
             raise self.failure(error, f"configuration of topic {name} (DESCRIBE_CONFIGS)") from error
         return {key: found[key].value for key in keys if key in found}
 
+    def require_uncompacted(self, name: str) -> None:
+        """Raises NonRetriableError where the topic is compacted: it loses records of equal keys, and takes
+        none without a key.
+        """
+        policy = self.config(name, ["cleanup.policy"]).get("cleanup.policy", "delete")
+        if "compact" in policy:
+            raise NonRetriableError(
+                f"the dead letter topic {name} has cleanup.policy={policy}: of dead letters with equal keys"
+                " it keeps the newest alone, and it takes none without a key",
+                f"kafka-configs.sh --bootstrap-server {self.kafka.bootstrap_servers} --alter"
+                f" --entity-type topics --entity-name {name} --add-config cleanup.policy=delete",
+            )
+
     def failure(self, error: BaseException, what: str) -> RetriableError | NonRetriableError:
         servers = self.kafka.bootstrap_servers
         if isinstance(error, KafkaException):
