@@ -15,7 +15,7 @@ from tidemark.cli.dead_letters import app
 from tidemark.cli.decode import app as decode_app
 from tidemark.contract import records
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters.files import counted
+from tidemark.dead_letters.listing import tally_of
 from tidemark.dead_letters.selection import Edit
 from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.source.reader import read_range
@@ -102,7 +102,7 @@ def test_letters_of_other_programs_are_kept_with_their_coordinates(
     assert (from_connect.letter_id, from_connect.written_as) == ("orders:4:5", "connect")
     assert (from_connect.failure_class, from_connect.failure_message) == ("org.example.Broken", "broken")
     assert (unknown.stream_topic, bytes(unknown.message_payload)) == (f"{flow.topic}-dlq", b"c")
-    (counts,) = counted(kept.table.letters(flow.spark))
+    (counts,) = tally_of(kept.table.letters(flow.spark))
     assert (counts.failure_code, counts.status, counts.letters) == ("UNKNOWN", "new", 3)
     assert counts.newest.isoformat() == "9999-12-31T23:59:59.999999"
 

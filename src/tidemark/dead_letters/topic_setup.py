@@ -10,7 +10,7 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.dead_letters.topic import HEADER_BUDGET, DeadLetterTopic
 from tidemark.source.clients import spark_options
-from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.source.topics import CLEANUP_POLICY, KafkaAdmin, Topic
 from tidemark.streams.target import Target
 
 log = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ def dead_letter_topic(
     name = target.stream.dlq_topic
     largest = int(admin.config(topic.name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, 1_048_588))
     configs = {
-        "cleanup.policy": "delete",
+        CLEANUP_POLICY: "delete",
         # The broker's clock: no timestamp of a writer can be one that a reader cannot hold.
         "message.timestamp.type": "LogAppendTime",
         _MAX_MESSAGE: str(largest + 4 * HEADER_BUDGET),
