@@ -74,8 +74,10 @@ class SchemaRegistry:
             self._follow(body, referenced, depth=0)
             schema = load(body["schema"], referenced.values())
             fields_from_avro(schema)
-        except (AvroSchemaError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        except AvroSchemaError as error:
             return UnusableSchema(f"id {schema_id}: {error}")
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            return UnusableSchema(f"id {schema_id}: not an Avro schema ({type(error).__name__}: {error})")
         return schema
 
     def _follow(self, body: Mapping[str, Any], found: dict[tuple[str, int], str], *, depth: int) -> None:
