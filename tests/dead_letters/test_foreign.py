@@ -144,7 +144,7 @@ def test_no_record_takes_another_ones_place_when_its_producer_or_a_writer_of_the
     flow.land()
     straight = [
         SampleRecord(b'{"id": 666}', headers=forged),
-        SampleRecord(b'{"id": 666}', headers=forged[:-1]),
+        SampleRecord(b'{"id": 666}', headers=forged[:-1], timestamp_ms=2**63 - 1),
     ]
     produce(flow.broker.bootstrap, f"{flow.topic}-dlq", straight)
 

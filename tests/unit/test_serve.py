@@ -12,13 +12,8 @@ from tidemark.cli.serve import _where
 from tidemark.config.sections import MetricsSettings
 from tidemark.config.stream import Stream
 from tidemark.console.charts import lag_chart, throughput_chart
-<<<<<<< HEAD
-from tidemark.console.desk import Place, _literal
 from tidemark.console.payloads import payload_text, secret_names, text_of
 from tidemark.console.shown import TEMPLATES, age, count, moment
-=======
-from tidemark.console.shown import TEMPLATES, age, count, moment, text_of
->>>>>>> 662104e (Give dead letters one service that command, console, notebooks and jobs call)
 from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.listing import Place
 from tidemark.dead_letters.selection import Edit
