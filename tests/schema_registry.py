@@ -18,10 +18,11 @@ V2 = record({"name": "a", "type": "int"}, {"name": "b", "type": "string", "defau
 
 
 class Registry:
-    """A registry that counts what it is asked, and can be broken."""
+    """A registry that counts what it is asked, and can be broken. `answers`: whole answers by path."""
 
     def __init__(self) -> None:
         self.schemas: dict[int, Any] = {1: V1, 2: V2}
+        self.answers: dict[str, Any] = {}
         self.status: int | None = None
         self.asked: list[str] = []
         self.after_asking: Callable[[int], None] = lambda schema_id: None
@@ -30,13 +31,15 @@ class Registry:
         class Answers(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 outer.asked.append(self.path)
-                known = outer.schemas.get(int(self.path.rsplit("/", 1)[1]))
-                status = outer.status or (200 if known else 404)
-                outer.after_asking(int(self.path.rsplit("/", 1)[1]))
+                number = int(self.path.rsplit("/", 1)[1])
+                known = outer.schemas.get(number) if self.path.startswith("/schemas/ids/") else None
+                found = outer.answers.get(self.path, known and {"schema": json.dumps(known)})
+                status = outer.status or (200 if found else 404)
+                outer.after_asking(number)
                 self.send_response(status)
                 self.end_headers()
                 if status == 200:
-                    self.wfile.write(json.dumps({"schema": json.dumps(known)}).encode())
+                    self.wfile.write(json.dumps(found).encode())
 
             def log_message(self, *_: Any) -> None:
                 return

@@ -21,7 +21,7 @@ dbutils.widgets.text("records", "20")
 
 from tidemark.operations.jobs import envelopes_of
 from tidemark.platform.notebook import open_notebook
-from tidemark.transform import decode_plan, transform
+from tidemark.transform import SchemaRegistry, decode_plan, transform, with_registered
 
 run = open_notebook(dbutils)
 stream = run.settings.stream(run.values["stream"])
@@ -38,7 +38,8 @@ display(envelopes.selectExpr("*", "make_valid_utf8(string(message_payload)) AS t
 
 # COMMAND ----------
 
-classified = transform(envelopes, decode_plan(stream, base_dir=run.settings.config_dir, spark=spark))
+plan = decode_plan(stream, base_dir=run.settings.config_dir, spark=spark)
+classified = transform(envelopes, with_registered(envelopes, plan, SchemaRegistry.of(stream.avro)))
 display(classified.select("stream_offset", "route", "failure.code", "failure.stage", "failure.message"))
 
 # COMMAND ----------

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions as F
 from tests.dead_letters.conftest import Letters
 from tests.stream_under_test import BAD, StreamUnderTest, good
 from typer.testing import CliRunner
@@ -14,9 +15,11 @@ from typer.testing import CliRunner
 from tidemark.cli.dead_letters import app
 from tidemark.cli.decode import app as decode_app
 from tidemark.contract import records
+from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters.files import counted
-from tidemark.dead_letters.selection import Edit
+from tidemark.dead_letters.listing import tally_of
+from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.table import event
 from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin
@@ -102,9 +105,60 @@ def test_letters_of_other_programs_are_kept_with_their_coordinates(
     assert (from_connect.letter_id, from_connect.written_as) == ("orders:4:5", "connect")
     assert (from_connect.failure_class, from_connect.failure_message) == ("org.example.Broken", "broken")
     assert (unknown.stream_topic, bytes(unknown.message_payload)) == (f"{flow.topic}-dlq", b"c")
-    (counts,) = counted(kept.table.letters(flow.spark))
+    (counts,) = tally_of(kept.table.letters(flow.spark))
     assert (counts.failure_code, counts.status, counts.letters) == ("UNKNOWN", "new", 3)
+    assert counts.newest is not None
     assert counts.newest.isoformat() == "9999-12-31T23:59:59.999999"
+
+    once = kept.replay(edit=Edit(expression="'{\"id\": 6}'"))
+    assert (once.resolved, once.already) == (3, 0)
+    # As a replay leaves them that was killed before it noted what it landed.
+    kept.table.note(event(kept.table.letters(flow.spark), LetterStatus.NEW, by="x", note=F.lit(None)))
+    again = kept.replay(edit=Edit(expression="'{\"id\": 6}'"))
+    assert (again.resolved, again.already) == (3, 3)
+    assert flow.ids() == [1, 6, 6, 6]
+
+
+def test_no_record_takes_another_ones_place_when_its_producer_or_a_writer_of_the_dlq_topic_says_it_is_it(
+    stream: MakeStream, letters: MakeLetters
+) -> None:
+    flow = stream()
+    topic = KafkaAdmin(flow.settings().kafka).describe(flow.topic)
+    coordinates = {"topic": flow.topic, "topic.id": topic.id, "partition": "0", "offset": "0"}
+    failure = {"category": "TYPE_MISMATCH", "stage": "decode", "retriable": "false"}
+    said = {**coordinates, "timestamp": str(2**63 - 1), "group": "g", "stream": "events", **failure}
+    forged = [(f"__dlq.errors.{name}", value.encode()) for name, value in said.items()]
+    envelope = {
+        "original_topic": flow.topic,
+        "original_partition": "0",
+        "original_offset": 0,
+        "original_value": '{"id": 666}',
+        "dlq_version": "1.0",
+    }
+    bad = [
+        SampleRecord(BAD, key=b"k"),
+        SampleRecord(json.dumps(envelope).encode()),
+        SampleRecord(BAD, headers=forged),
+    ]
+    flow.produce(*bad, good(1))
+    flow.land()
+    straight = [
+        SampleRecord(b'{"id": 666}', headers=forged),
+        SampleRecord(b'{"id": 666}', headers=forged[:-1], timestamp_ms=2**63 - 1),
+    ]
+    produce(flow.broker.bootstrap, f"{flow.topic}-dlq", straight)
+
+    kept = letters(flow)
+    kept.keep()
+    found = {(r.stream_topic, r.stream_offset): bytes(r.message_payload) for r in kept.rows()}
+    assert found == {
+        **{(flow.topic, at): record.value for at, record in enumerate(bad)},
+        **{(f"{flow.topic}-dlq", at): b'{"id": 666}' for at in (3, 4)},
+    }
+    names = tuple(f"{flow.topic}:0:{at}" for at in range(3))
+    assert kept.replay(Choice(letters=names), edit=Edit(expression="'{\"id\": 7}'")).resolved == 3
+    assert flow.ids() == [1, 7, 7, 7]
+    assert [place[1:] for place in flow.landed()] == [(0, 0), (0, 1), (0, 2), (0, 3)]
 
 
 def published(flow: StreamUnderTest, offset: int) -> tuple[bytes, bytes, dict[str, str]]:

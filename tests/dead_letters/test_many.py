@@ -14,7 +14,7 @@ from tests.dead_letters.conftest import Letters
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
-from tidemark.dead_letters.files import counted
+from tidemark.dead_letters.listing import tally_of
 from tidemark.dead_letters.republish import republish
 from tidemark.dead_letters.selection import Choice, Edit
 from tidemark.dead_letters.table import schema_of
@@ -80,7 +80,7 @@ def test_a_hundred_thousand_letters_are_listed_and_replayed_when_the_driver_may_
     with _results_of_at_most(flow.spark, "8m"), _generated_code(flow.spark):
         tracemalloc.start()
         kept.table.merge(flow.spark.range(MANY).select(*columns))
-        summary = counted(kept.table.letters(flow.spark))
+        summary = tally_of(kept.table.letters(flow.spark))
         oldest = Choice(codes=("RULE_VIOLATED",), limit=50).of(kept.table.letters(flow.spark)).collect()
         done = kept.replay()
         _, peak = tracemalloc.get_traced_memory()

@@ -11,8 +11,8 @@ import structlog
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from structlog.testing import capture_logs
 
-from tidemark.contract.errors import ConfigError
-from tidemark.dev.producers import SampleRecord, delete_topic
+from tidemark.contract.errors import ConfigError, NonRetriableError
+from tidemark.dev.producers import SampleRecord, create_topic, delete_topic
 from tidemark.listener import Batch, Failure, ListenerStopped, Record
 from tidemark.listener.dead_letter import HEADER_BUDGET, dead_letter_headers
 from tidemark.listener.executor import ThreadExecution
@@ -123,6 +123,18 @@ def test_the_listener_refuses_to_start_when_the_dlq_topic_is_missing(scene: Scen
     assert running.ended()
     assert isinstance(running.raised, ConfigError)
     assert "does not exist" in str(running.raised)
+    one.running.clear()
+
+
+def test_the_listener_refuses_to_start_when_the_dlq_topic_is_compacted(scene: Scenes) -> None:
+    one = scene()
+    delete_topic(one.bootstrap, f"{one.topic}-dlq")
+    create_topic(one.bootstrap, f"{one.topic}-dlq", 1, cleanup_policy="compact")
+    running = one.listen()
+    assert running.ended()
+    assert isinstance(running.raised, NonRetriableError)
+    assert "cleanup.policy=compact" in str(running.raised)
+    assert "kafka-configs.sh" in str(running.raised.hint)
     one.running.clear()
 
 

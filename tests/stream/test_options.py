@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.contract import records
 from tidemark.contract.errors import NonRetriableError, SchemaConflict
-from tidemark.dev.producers import SampleRecord
+from tidemark.dev.producers import SampleRecord, create_topic
 from tidemark.operations.adopt import MarksFrom, adopt, adoptable_marks
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.status import logs_of, status_of
@@ -54,10 +55,20 @@ def test_a_dead_letter_keeps_key_partition_and_headers_in_order_when_it_is_publi
     events.land()
     (letter,) = events.dead_letters()
     assert (letter["key"], letter["value"]) == (b"\x00\x01", BAD)
-    assert [h for h in letter["headers"] if not h[0].startswith("__dlq")] == headers[:3]
+    assert [(n, v and bytes(v)) for n, v in letter["headers"][:4]] == headers, "before those of Tidemark"
     assert letter["topic"] == events.topic
     assert (letter["partition"], letter["offset"], letter["stage"]) == ("2", "0", "decode")
-    assert sum(name == "__dlq.errors.topic" for name, _ in letter["headers"]) == 1
+    assert sum(name == "__dlq.errors.topic" for name, _ in letter["headers"]) == 2
+
+
+def test_a_compacted_dead_letter_topic_is_refused_with_the_command_that_changes_it(stream: Make) -> None:
+    events = stream()
+    create_topic(events.broker.bootstrap, f"{events.topic}-dlq", 1, cleanup_policy="compact,delete")
+    events.produce(good(1), BAD)
+    error = events.run().error
+    assert isinstance(error, NonRetriableError)
+    assert "cleanup.policy=compact,delete" in error.message
+    assert f"--entity-name {events.topic}-dlq --add-config cleanup.policy=delete" in str(error.hint)
 
 
 def test_nothing_is_published_when_the_batch_has_more_bad_records_than_max_bad_share(stream: Make) -> None:
@@ -105,18 +116,21 @@ def test_a_column_has_its_declared_type_when_the_first_batch_holds_only_nulls(st
     assert sorted((r["id"], r["name"]) for r in events.rows.collect()) == [(1, None), (2, "x")]
 
 
-def test_records_land_in_partitions_by_close_of_business_date_when_the_stream_asks_for_it(
-    stream: Make,
-) -> None:
+def test_records_land_by_close_of_business_date_when_the_stream_names_its_column_alone(stream: Make) -> None:
     events = stream()
+    columns = [{"name": "id", "type": "int"}, {"name": "cob", "type": "string"}]
+    schema = {"type": "record", "name": "Event", "fields": columns}
+    (events.folder / "events.avsc").write_text(json.dumps(schema))
+    # The keys that the source documents' sample has, and no others.
     events.options |= {
-        "schema": {"ddl": "id INT, cob STRING"},
-        "cob": {},
+        "supported-formats": ["JSON", "CSV", "AVRO"],
+        "schema": {"file": "events.avsc"},
         "destination": {
             "bucket": str(events.folder),
             "path": "lake/events",
             "partition-columns": ["cob_date"],
         },
+        "processing": {"batch-size": 1000, "flush-interval": 60, "max-retries": 3},
     }
     events.produce(
         b'{"id":1,"cob":"2024-01-15"}', b'{"id":2,"cob":"2024-01-16"}', b'{"id":3,"cob":"2999-01-01"}'

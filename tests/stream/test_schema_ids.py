@@ -9,7 +9,13 @@ from tests.stream_under_test import StreamUnderTest
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import TidemarkError
+from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind
+from tidemark.dead_letters.replay import replay
+from tidemark.dead_letters.selection import Choice
+from tidemark.dead_letters.table_query import keep_letters, letter_target
+from tidemark.operations.backfill import backfill
+from tidemark.source.topics import KafkaAdmin
 
 Make = Callable[..., StreamUnderTest]
 ONE_A_BATCH = {"batch-size": 1, "max-batch-size": 1, "max-retries": 1}
@@ -61,3 +67,16 @@ def test_new_schema_ids_widen_the_plan_before_anything_commits_when_a_registry_h
         flow.land()
         assert landed(flow)[3:] == [(6, None)]
         assert [(x["offset"], x["category"]) for x in flow.dead_letters()][1:] == [("4", "MALFORMED_AVRO")]
+
+        target = letter_target(flow.spark, flow.settings(), "events", run="by-hand")
+        keep_letters(flow.spark, flow.settings(), target)
+        unknown = Choice(codes=("UNKNOWN_SCHEMA_ID",))
+        admin = KafkaAdmin(flow.settings().kafka)
+        assert replay(flow.spark, admin, target, unknown, by="test").resolved == 1, (
+            "its id is registered by now"
+        )
+        assert landed(flow) == [(1, None), (2, "x"), (3, None), (4, None), (6, None)]
+        again = backfill(
+            flow.spark, flow.settings(), target, start=Marks({0: 0}), end=Marks({0: 6}), dry_run=True
+        )
+        assert (again.accepted, again.changed, again.codes) == (5, 0, {"MALFORMED_AVRO": 1})

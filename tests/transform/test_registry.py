@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.schema_registry import V1, Registry, framed
+from tests.schema_registry import V1, Registry, framed, record
 from tests.transform.samples import code, decoded, envelopes, outcomes, plan_of
 
 from tidemark.config.decoding import AvroOptions
 from tidemark.contract.errors import NonRetriableError, RetriableError
-from tidemark.transform import SchemaRegistry, unknown_ids, widen
+from tidemark.transform import SchemaRegistry, explain, unknown_ids, widen, with_registered
 
 
 @pytest.fixture
@@ -65,3 +67,86 @@ def test_an_outage_is_retriable_when_the_registry_does_not_answer(registry: Regi
     assert client.schema(1) == V1
     with pytest.raises(RetriableError):
         SchemaRegistry("http://127.0.0.1:9", timeout=1).schema(1)
+
+
+def version(subject: str, number: int, schema: Any, *references: tuple[str, int]) -> dict[str, Any]:
+    """What the registry answers for a version of a subject, or for an id."""
+    named = [{"name": s, "subject": s, "version": v} for s, v in references]
+    return {"subject": subject, "version": number, "schema": json.dumps(schema), "references": named}
+
+
+MONEY = {"type": "record", "name": "Money", "namespace": "acme.types", "fields": [
+    {"name": "amount", "type": "long"}, {"name": "currency", "type": "Currency"},
+]}  # fmt: skip
+CURRENCY = {"type": "enum", "name": "acme.types.Currency", "symbols": ["EUR", "USD"]}
+ORDER = {"type": "record", "name": "Order", "namespace": "acme", "fields": [
+    {"name": "a", "type": "int"},
+    {"name": "price", "type": ["null", "acme.types.Money"]},
+    {"name": "fee", "type": "acme.types.Money"},
+    {"name": "paid_in", "type": "acme.types.Currency"},
+]}  # fmt: skip
+RECURSIVE = record({"name": "a", "type": ["null", "R"]})
+
+
+def test_a_schema_is_read_with_those_that_it_refers_to_and_another_kind_costs_its_records_alone(
+    spark: SparkSession, tmp_path: Path, registry: Registry
+) -> None:
+    registry.answers = {
+        "/schemas/ids/5": version("orders", 1, ORDER, ("money/1", 2), ("currency", 1)),
+        "/subjects/money%2F1/versions/2": version("money/1", 2, MONEY, ("currency", 1)),
+        "/subjects/currency/versions/1": version("currency", 1, CURRENCY),
+        "/schemas/ids/6": {"schema": "syntax = \"proto3\";", "schemaType": "PROTOBUF"},
+        "/schemas/ids/7": {"schema": "{}", "schemaType": "JSON"},
+        "/schemas/ids/8": {"schema": json.dumps(RECURSIVE)},
+        "/schemas/ids/10": version("x", 1, record({"name": "a", "type": "Gone"}), ("gone", 3)),
+        "/schemas/ids/11": version("x", 1, V1, *[(f"s{n}", 1) for n in range(101)]),
+        **{f"/subjects/s{n}/versions/1": version(f"s{n}", 1, CURRENCY) for n in range(101)},
+        "/schemas/ids/12": version("x", 1, V1, ("d0", 1)),
+        **{f"/subjects/d{n}/versions/1": version(f"d{n}", 1, CURRENCY, (f"d{n + 1}", 1)) for n in range(12)},
+        "/schemas/ids/13": {"schema": json.dumps({"type": "record", "name": "R", "fields": [{"name": "a"}]})},
+    }  # fmt: skip
+    avro = {"framing": "confluent", "registry": registry.url}
+    money = "STRUCT<amount: BIGINT, currency: STRING>"
+    plan = plan_of(
+        spark,
+        tmp_path,
+        f"a INT, price {money}, fee {money}, paid_in STRING",
+        supported_formats=["AVRO"],
+        avro=avro,
+    )
+    payloads: list[bytes | None] = [framed(5, b"\x02" + b"\x02\x0a\x00" + b"\x06\x02" + b"\x02")]
+    payloads += [framed(number, b"\x02") for number in (6, 7, 8, 9, 10, 11, 12, 13)]
+    client = SchemaRegistry.of(AvroOptions.model_validate(avro))
+    found = outcomes(spark, payloads, with_registered(envelopes(spark, payloads), plan, client))
+    assert decoded(found[0], plan) == {
+        "a": 1,
+        "price": {"amount": 5, "currency": "EUR"},
+        "fee": {"amount": 3, "currency": "USD"},
+        "paid_in": "USD",
+    }
+    assert registry.asked.count("/subjects/currency/versions/1") == 1
+    assert [code(r) for r in found[1:]] == [
+        *["UNSUPPORTED_FORMAT"] * 3, "UNKNOWN_SCHEMA_ID", *["UNSUPPORTED_FORMAT"] * 4,
+    ]  # fmt: skip
+    said = [r.failure and r.failure.message for r in found]
+    for at, why in (
+        (1, "id 6: a schema of type PROTOBUF"),
+        (2, "id 7: a schema of type JSON"),
+        (3, "id 8: type R contains itself"),
+        (5, "id 10: refers to version 3 of gone, which is not registered"),
+        (6, "id 11: refers to more than 100 schemas"),
+        (7, "id 12: refers to more than 100 schemas, or over more than 10"),
+        (8, "id 13: not an Avro schema"),
+    ):
+        assert why in said[at], (at, said[at])
+
+
+def test_the_registry_is_asked_when_single_payloads_are_explained(
+    spark: SparkSession, tmp_path: Path, registry: Registry
+) -> None:
+    avro = {"framing": "confluent", "registry": registry.url}
+    plan = plan_of(spark, tmp_path, "a INT, b STRING", supported_formats=["AVRO"], avro=avro)
+    client = SchemaRegistry.of(AvroOptions.model_validate(avro))
+    (known, unknown) = explain(spark, [framed(2, b"\x04\x02x"), framed(9, b"\x02")], plan, registry=client)
+    assert known.row is not None
+    assert (known.row["a"], known.row["b"], unknown.code) == (2, "x", "UNKNOWN_SCHEMA_ID")

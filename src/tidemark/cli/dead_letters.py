@@ -6,6 +6,7 @@ Long because a command is one file: its eight sub-commands, each short, share th
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,17 +29,15 @@ from tidemark.cli.letter_options import (
     Who,
     choice_of,
     edit_of,
-    letters_in,
-    mark,
     open_letters,
 )
 from tidemark.cli.letter_picture import in_words, picture
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, print_json
 from tidemark.contract.dead_letters import LetterStatus
-from tidemark.contract.errors import UsageError
 from tidemark.contract.harmless import harmless
 
 _WIDE = frozenset({"failure_stage", "failed_at", "attempts"})
+_COORDINATES = frozenset({"stream_topic", "stream_partition", "stream_offset"})
 _WIDTH = 120
 """Narrower, these columns leave room for the id and the reason; `show` and `--json` have them."""
 
@@ -56,20 +55,17 @@ def stream(
     target: Target = None,
 ) -> None:
     """Keep the DLQ table up with the DLQ topic, until Ctrl-C."""
-    from tidemark.dead_letters.table_query import start_letters
-
-    settings, spark, chosen, table = open_letters(config, target, stream)
-    query = start_letters(spark, settings, chosen, available_now=available_now)
+    dead_letters = open_letters(config, target, stream)
+    query = dead_letters.start(available_now=available_now)
     if query is None:
-        Console(stderr=True).print(
-            f"no topic {chosen.stream.dlq_topic} yet: nothing was rejected", highlight=False
-        )
+        topic = dead_letters.target.stream.dlq_topic
+        Console(stderr=True).print(f"no topic {topic} yet: nothing was rejected", highlight=False)
         return
     try:
         query.awaitTermination()
     finally:
         query.stop()
-    Console(stderr=True).print(f"{table.facts} is up to date", highlight=False)
+    Console(stderr=True).print(f"{dead_letters.table.facts} is up to date", highlight=False)
 
 
 @app.command("list")
@@ -87,35 +83,22 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Letters without their payloads, the oldest first."""
-    from tidemark.dead_letters.files import collectable, counted
-
-    _, spark, _, table = open_letters(config, target, stream)
-    if summary:
-        rows = [row.asDict() for row in counted(letters_in(spark, table, stream))]
-    else:
-        choice = choice_of(code, status or list(LetterStatus), since, until, None, None, limit)
-        shown = (
-            "letter_id",
-            "failure_code",
-            "failure_stage",
-            "failure_message",
-            "failed_at",
-            "status",
-            "attempts",
-        )
-        found = collectable(choice.of(letters_in(spark, table, stream)))
-        rows = [row.asDict() for row in found.select(*shown).collect()]
+    dead_letters = open_letters(config, target, stream)
+    table = dead_letters.table.facts
+    choice = choice_of(code, status or list(LetterStatus), since, until, None, None, limit)
+    rows = [asdict(each) for each in (dead_letters.tally() if summary else dead_letters.listed(choice))]
     if as_json:
         print_json(rows)
         return
     console = Console(highlight=False)
-    columns = [name for name in rows[0] if name not in _WIDE or console.width >= _WIDTH] if rows else []
-    pretty = Table(*columns, title=str(table.facts))
+    hidden = _COORDINATES if console.width >= _WIDTH else _COORDINATES | _WIDE
+    columns = [name for name in rows[0] if name not in hidden] if rows else []
+    pretty = Table(*columns, title=str(table))
     for column in pretty.columns[:2]:  # an id is there to be copied
         column.no_wrap, column.overflow = True, "fold"
     for row in rows:
         pretty.add_row(*[_cell(row, name) for name in columns])
-    console.print(pretty if rows else f"no such letter in {table.facts}")
+    console.print(pretty if rows else f"no such letter in {table}")
 
 
 @app.command()
@@ -128,15 +111,9 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """One letter: its bytes as text or hex, the failure in words, and how to replay it."""
-    from tidemark.dead_letters.files import as_line, collectable
+    from tidemark.dead_letters.files import as_line
 
-    _, spark, _, table = open_letters(config, target, stream)
-    choice = choice_of(None, list(LetterStatus), None, None, [letter], None, 1)
-    row = collectable(choice.of(letters_in(spark, table, stream))).first()
-    if row is None:
-        raise UsageError(
-            f"there is no letter {letter} in {table.facts}", f"tidemark dead-letters list --stream {stream}"
-        )
+    row = open_letters(config, target, stream).show(letter)
     if as_json:
         print_json(as_line(row))
     else:
@@ -176,28 +153,21 @@ def replay(
 
     Exit code 1 when a letter failed again.
     """
-    from tidemark.dead_letters.replay import replay as replay_letters
-    from tidemark.dead_letters.republish import republish as publish_again
-    from tidemark.source.topics import KafkaAdmin
-
     choice = choice_of(code, status, since, until, letter, letters, limit)
     mended = edit_of(edit, patch)
-    settings, spark, chosen, table = open_letters(config, target, stream)
+    dead_letters = open_letters(config, target, stream)
     console = Console(stderr=True, highlight=False)
-    letters_in(spark, table, stream)
+    dead_letters.all()
     if republish:
-        topic = chosen.stream.kafka_topic
+        topic = dead_letters.target.stream.kafka_topic
         console.print(f"every consumer group of {topic} will read these records again, not Tidemark alone")
         if not (yes or dry_run):
             typer.confirm(f"Publish to {topic}?", abort=True, err=True)
-        count = publish_again(spark, settings, chosen, choice, edit=mended, dry_run=dry_run, by=by)
+        count = dead_letters.republish(choice, edit=mended, dry_run=dry_run, by=by)
         print_json({"stream": stream, "published": count, "dry_run": dry_run})
         return
     with console.status("replaying") as shown:
-        done = replay_letters(
-            spark,
-            KafkaAdmin(settings.kafka),
-            chosen,
+        done = dead_letters.replay(
             choice,
             edit=mended,
             dry_run=dry_run,
@@ -220,7 +190,8 @@ def park(
     target: Target = None,
 ) -> None:
     """Put letters aside: they are replayed only when they are named."""
-    mark(letter, LetterStatus.PARKED, stream, note, by, config, target)
+    count = open_letters(config, target, stream).mark(letter, LetterStatus.PARKED, by=by, note=note or None)
+    Console(stderr=True).print(f"{count} parked", highlight=False)
 
 
 @app.command()
@@ -234,7 +205,9 @@ def discard(
     target: Target = None,
 ) -> None:
     """Decide that letters are not wanted. Their bytes stay in the DLQ table."""
-    mark(letter, LetterStatus.DISCARDED, stream, note, by, config, target)
+    status = LetterStatus.DISCARDED
+    count = open_letters(config, target, stream).mark(letter, status, by=by, note=note or None)
+    Console(stderr=True).print(f"{count} {status.value}", highlight=False)
 
 
 @app.command()
@@ -254,15 +227,13 @@ def export(
     target: Target = None,
 ) -> None:
     """Letters as JSON lines: a fixture that `tidemark decode` reads."""
-    from tidemark.dead_letters.files import export as write
-
-    _, spark, _, table = open_letters(config, target, stream)
-    chosen = choice_of(code, status, since, until, letter, None, limit).of(letters_in(spark, table, stream))
+    dead_letters = open_letters(config, target, stream)
+    choice = choice_of(code, status, since, until, letter, None, limit)
     if out is None:
-        write(chosen, sys.stdout)
+        dead_letters.export(choice, sys.stdout)
         return
     with out.open("w", encoding="utf-8") as file:
-        count = write(chosen, file)
+        count = dead_letters.export(choice, file)
     Console(stderr=True).print(f"letters in {out}: {count}", highlight=False)
 
 
@@ -275,10 +246,7 @@ def import_(
     target: Target = None,
 ) -> None:
     """Letters of a file into the DLQ table; those that are there stay as they are."""
-    from tidemark.dead_letters.files import import_letters
-
-    _, spark, _, table = open_letters(config, target, stream)
-    count = import_letters(spark, table, file)
+    count = open_letters(config, target, stream).import_from(file)
     Console(stderr=True).print(f"letters read from {file}: {count}", highlight=False)
 
 

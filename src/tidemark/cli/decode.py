@@ -41,14 +41,15 @@ def decode(
     A line of an exported dead letter (`value_b64`, or an envelope's columns) is taken as the record it was.
     """
     from tidemark.platform.open_session import session_for
-    from tidemark.transform import decode_plan, explain
+    from tidemark.transform import SchemaRegistry, decode_plan, explain
 
     settings = open_settings(config, target)
     chosen = settings.stream(stream)
     named = [each for file in files for each in payloads_of(file, lines=lines)]
     spark = session_for(settings)
     plan = decode_plan(chosen, base_dir=settings.config_dir, spark=spark)
-    found = explain(spark, [payload for _, payload in named], plan)
+    registry = SchemaRegistry.of(chosen.avro)
+    found = explain(spark, [payload for _, payload in named], plan, registry=registry)
     if as_json:
         print_json(
             [{"payload": name, **_plain(asdict(each))} for (name, _), each in zip(named, found, strict=True)]

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import getpass
 import json
-import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from tidemark.cli.options import open_settings
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import UsageError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tidemark.config.settings import Settings
     from tidemark.dead_letters.selection import Choice, Edit
-    from tidemark.dead_letters.table import LetterTable
-    from tidemark.streams.target import Target as StreamTarget
+    from tidemark.dead_letters.service import DeadLetters
 
 Stream = Annotated[str, typer.Option("--stream", "-s", help="The stream whose dead letters are meant.")]
 Codes = Annotated[list[str] | None, typer.Option("--code", help="Only this failure code. Repeatable.")]
@@ -42,27 +36,13 @@ Who = Annotated[
 ]
 
 
-def open_letters(
-    config: Path, target: str | None, stream: str
-) -> tuple[Settings, SparkSession, StreamTarget, LetterTable]:
-    from tidemark.dead_letters.table import LetterTable
-    from tidemark.dead_letters.table_query import letter_target
+def open_letters(config: Path, target: str | None, stream: str) -> DeadLetters:
+    from tidemark.dead_letters.service import DeadLetters
     from tidemark.platform.open_session import session_for
 
     settings = open_settings(config, target)
     settings.stream(stream)
-    spark = session_for(settings)
-    chosen = letter_target(spark, settings, stream, run=uuid.uuid4().hex)
-    return settings, spark, chosen, LetterTable(chosen.table)
-
-
-def letters_in(spark: SparkSession, table: LetterTable, stream: str) -> DataFrame:
-    if not table.exists(spark):
-        raise UsageError(
-            f"there is no table {table.facts} yet",
-            f"tidemark dead-letters stream --stream {stream} --available-now",
-        )
-    return table.letters(spark)
+    return DeadLetters.of(session_for(settings), settings, stream)
 
 
 def choice_of(
@@ -94,29 +74,3 @@ def edit_of(expression: str | None, patch: Path | None) -> Edit | None:
         return Edit(patch=json.loads(patch.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise UsageError(f"{patch} is no JSON merge patch: {error}") from error
-
-
-def mark(
-    letters: list[str],
-    status: LetterStatus,
-    stream: str,
-    note: str,
-    by: str,
-    config: Path,
-    target: str | None,
-) -> None:
-    """Append this status for the named letters. Raises UsageError if there is none of them."""
-    from pyspark.sql import functions as F
-
-    from tidemark.dead_letters.table import event
-
-    _, spark, _, table = open_letters(config, target, stream)
-    chosen = choice_of(None, list(LetterStatus), None, None, letters, None, None).of(
-        letters_in(spark, table, stream)
-    )
-    events = event(chosen, status, by=by, note=F.lit(note or None)).localCheckpoint()
-    count = events.count()
-    if not count:
-        raise UsageError(f"no such letter in {table.facts}", f"tidemark dead-letters list --stream {stream}")
-    table.note(events)
-    Console(stderr=True).print(f"{count} {status.value}", highlight=False)

@@ -97,7 +97,11 @@ class Rule(Section):
 
 
 class Cob(Section):
-    """Close-of-business date: where it comes from, and the rule that it must not lie in the future."""
+    """Close-of-business date: where it comes from, and the rule that it must not lie in the future.
+
+    A table that is partitioned by `cob_date` has it by these defaults without the section, if the schema has
+    a field `cob` and no column `cob_date`.
+    """
 
     used_by: ClassVar[str] = "Spark"
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tidemark.console.desk import LetterDesk, Place
+from tidemark.console.desk import LetterDesk
 from tidemark.console.payloads import payload_text, secret_names, text_of
 from tidemark.console.people import fields_of, noted, who_of
 from tidemark.console.shown import page
@@ -20,6 +20,7 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import LetterStatus
 from tidemark.contract.errors import TidemarkError, UsageError
 from tidemark.contract.failure_codes import FailureCode
+from tidemark.dead_letters.listing import Place
 from tidemark.dead_letters.replay import Replayed
 from tidemark.monitoring.access import redirect
 

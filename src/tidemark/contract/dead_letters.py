@@ -1,4 +1,4 @@
-"""A dead letter as a row: names and shapes of the DLQ table and of the status table beside it (DESIGN §5)."""
+"""A dead letter as a row: names and shapes of the DLQ table and of the status table beside it."""
 
 from __future__ import annotations
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -29,7 +29,7 @@ def export(letters: DataFrame, out: TextIO) -> int:
     """Write `LetterTable.letters`, one JSON object a line; returns how many. In memory: one partition."""
     written = 0
     for row in collectable(letters).orderBy(LETTER_ID).toLocalIterator():
-        out.write(json.dumps(as_line(row), ensure_ascii=False) + "\n")
+        out.write(json.dumps(as_line(row.asDict()), ensure_ascii=False) + "\n")
         written += 1
     return written
 
@@ -43,10 +43,10 @@ def collectable(letters: DataFrame) -> DataFrame:
     return letters.withColumns({n: F.when(at > last, last).otherwise(at) for n, at in moments.items()})
 
 
-def as_line(letter: Row) -> dict[str, Any]:
+def as_line(letter: Mapping[str, Any]) -> dict[str, Any]:
     """A letter as JSON has it: bytes in base64 (`key_b64`, `value_b64`), timestamps in ISO 8601."""
     line: dict[str, Any] = {}
-    for name, value in letter.asDict().items():
+    for name, value in letter.items():
         if name in _BINARY:
             line[_BINARY[name]] = _base64(value)
         elif name == records.HEADERS:
@@ -87,17 +87,6 @@ def chunks_of(
         size_of_chunk += size
     if chunk:
         yield chunk
-
-
-def counted(letters: DataFrame) -> list[Row]:
-    """How many letters there are per failure code and status, the most frequent first."""
-    return (
-        collectable(letters)
-        .groupBy("failure_code", "status")
-        .agg(F.count(F.lit(1)).alias("letters"), F.max("failed_at").alias("newest"))
-        .orderBy(F.desc("letters"), "failure_code", "status")
-        .collect()
-    )
 
 
 def _rows(file: Path, schema: T.StructType) -> Iterator[tuple[int, tuple[Any, ...]]]:

@@ -1,8 +1,9 @@
 """Records of a DLQ topic as dead letters, whoever wrote them. Pure Columns.
 
-Ours are told by their headers (`__dlq.errors.…`), or by the version 1.0 envelope of
-`reliability-guarantees.md`. Spring Kafka's (`kafka_dlt-…`, numbers big-endian) and Kafka Connect's
-(`__connect.errors.…`, text) header families are read too. Anything else is kept under its own coordinates.
+Tidemark's own are told by their headers (`headers`), whatever their value looks like. Of other programs the
+header families of Spring Kafka (`kafka_dlt-…`, numbers big-endian) and Kafka Connect (`__connect.errors.…`,
+text) are read, and the version 1.0 envelope without headers. Anything else is kept under its own coordinates
+on the DLQ topic.
 """
 
 from __future__ import annotations
@@ -14,180 +15,187 @@ from pyspark.sql import types as T
 from tidemark.contract import records
 from tidemark.contract.dead_letters import (
     BASE64_PREFIX,
-    ERRORS_PREFIX,
+    ENVELOPE_VERSION,
     LETTER_DDL,
     LETTER_ID,
     REPLAY_COUNT,
     UNKNOWN_CODE,
 )
+from tidemark.dead_letters.headers import OTHERS, other_number, other_text, ours, split_headers
 
 _SPRING = "kafka_dlt-"
 _CONNECT = "__connect.errors."
+_FAMILY = "_family"
+_BODY = "_body"
 _ENVELOPE_DDL = (
     "original_topic STRING, original_partition STRING, original_offset BIGINT, original_key STRING, "
     "original_value STRING, original_timestamp STRING, error_reason STRING, error_message STRING, "
     "error_class STRING, dlq_version STRING"
 )
+_TOPIC_NAME = r"\A[A-Za-z0-9._-]{1,249}\z"
+_TOPIC_ID = r"\A[A-Za-z0-9+/_-]{22}={0,2}\z"
+_ZONE = r"(Z|[+-]\d\d:?\d\d)\z"
+_LAST_MILLIS = (2**63 - 1) // 1000
+"""The last millisecond that a TIMESTAMP, which counts microseconds, can hold."""
 
 
-def letters_of(dlq_records: DataFrame) -> DataFrame:
+def letters_of(dlq_records: DataFrame, *, believed: bool = True) -> DataFrame:
     """In: `ENVELOPE_COLUMNS` of records of a DLQ topic. Out: `LETTER_DDL`, in that order. Never raises for
     what a record holds.
+
+    Not `believed`, a record stands under its own coordinates on the DLQ topic, whatever it says of itself.
     """
-    body = F.from_json(F.col(records.PAYLOAD).cast("string"), _ENVELOPE_DDL)
-    told = dlq_records.select("*", body.alias("_body")).select("*", _family().alias("_family"))
-    fields = {**_of_the_dlq(), **_envelope_of(told), **_failure()}
-    missing_partition = fields[records.PARTITION].isNull() | fields[records.OFFSET].isNull()
-    own = F.when(missing_partition, F.lit(True)).otherwise(F.lit(False))
-    located = {
-        records.TOPIC: F.when(own, F.col(records.TOPIC)).otherwise(fields[records.TOPIC]),
-        records.TOPIC_ID: F.when(own, F.col(records.TOPIC_ID)).otherwise(fields[records.TOPIC_ID]),
-        records.PARTITION: F.when(own, F.col(records.PARTITION)).otherwise(fields[records.PARTITION]),
-        records.OFFSET: F.when(own, F.col(records.OFFSET)).otherwise(fields[records.OFFSET]),
-    }
-    fields |= located
-    topic = F.coalesce(located[records.TOPIC_ID], located[records.TOPIC])
-    fields[LETTER_ID] = F.concat_ws(":", topic, located[records.PARTITION], located[records.OFFSET])
+    body = F.from_json(F.col(records.PAYLOAD).cast("string"), _ENVELOPE_DDL).alias(_BODY)
+    family = _family() if believed else F.lit("unknown")
+    told = dlq_records.select("*", body, *split_headers()).select("*", family.alias(_FAMILY))
+    fields = {**_of_the_dlq(), **_coordinates(), **_record(), **_failure()}
+    located = F.coalesce(
+        fields[records.TOPIC].rlike(_TOPIC_NAME)
+        & (fields[records.PARTITION] >= 0)
+        & (fields[records.OFFSET] >= 0),
+        F.lit(False),
+    )
+    for name in (records.TOPIC, *records.COORDINATES):
+        fields[name] = F.when(located, fields[name]).otherwise(F.col(name))
+    topic = F.coalesce(fields[records.TOPIC_ID], fields[records.TOPIC])
+    fields[LETTER_ID] = F.concat_ws(":", topic, fields[records.PARTITION], fields[records.OFFSET])
     wanted = T.StructType.fromDDL(LETTER_DDL)
     assert isinstance(wanted, T.StructType)
     return told.select(*[fields[f.name].cast(f.dataType).alias(f.name) for f in wanted.fields])
 
 
-def header(name: str) -> Column:
-    """The last value of a header, as bytes: headers are a multimap, and who adds one adds it at the end."""
-    headers = F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
-    found = F.filter(headers, lambda h: h["name"] == name)
-    return F.try_element_at(found, F.lit(-1))["value"]
-
-
-def _text(name: str) -> Column:
-    return header(name).cast("string")
-
-
-def _ours(name: str) -> Column:
-    return _text(f"{ERRORS_PREFIX}{name}")
-
-
-def _big_endian(name: str) -> Column:
-    return F.conv(F.hex(header(name)), 16, 10).try_cast("bigint")
-
-
 def _family() -> Column:
-    enveloped = F.col("_body.dlq_version").isNotNull() & F.col("_body.original_topic").isNotNull()
+    """Who wrote the record. Tidemark's headers count in full or not at all; an envelope within them is one
+    only where they say so, or, as they did not say in version 0.1, where both have the same coordinates.
+    """
+    written = [ours(name).isNotNull() for name in ("group", "category", "stage", "retriable")]
+    complete = (
+        ours("topic").rlike(_TOPIC_NAME)
+        & F.coalesce(ours("topic.id").rlike(_TOPIC_ID), F.lit(True))
+        & (_number("partition", "int") >= 0)
+        & (_number("offset", "bigint") >= 0)
+    )
+    for each in written:
+        complete = complete & each
+    same = (
+        (_body("original_topic") == ours("topic"))
+        & (_body("original_partition") == ours("partition"))
+        & (_body("original_offset") == _number("offset", "bigint"))
+    )
+    enveloped = _body("dlq_version") == ENVELOPE_VERSION
+    said = F.coalesce(ours("written.as") == "envelope", same) & enveloped
     return (
-        F.when(enveloped, F.lit("envelope"))
-        .when(header(f"{ERRORS_PREFIX}offset").isNotNull(), F.lit("headers"))
-        .when(header(f"{_SPRING}original-offset").isNotNull(), F.lit("spring"))
-        .when(header(f"{_CONNECT}topic").isNotNull(), F.lit("connect"))
+        F.when(complete & said, F.lit("envelope"))
+        .when(complete, F.lit("headers"))
+        .when(other_text(f"{_SPRING}original-offset").isNotNull(), F.lit("spring"))
+        .when(other_text(f"{_CONNECT}topic").isNotNull(), F.lit("connect"))
+        .when(enveloped & _body("original_topic").isNotNull(), F.lit("bare envelope"))
         .otherwise(F.lit("unknown"))
     )
 
 
-def _by_family(
-    *, headers: Column, envelope: Column | None = None, spring: Column, connect: Column, unknown: Column
-) -> Column:
-    family = F.col("_family")
-    ours = headers if envelope is None else F.coalesce(envelope, headers)
-    return (
-        F.when(family == "headers", headers)
-        .when(family == "envelope", ours)
-        .when(family == "spring", spring)
-        .when(family == "connect", connect)
-        .otherwise(unknown)
-    )
+def _by_family(**found: Column) -> Column:
+    """The column of the record's family, NULL for one that is not given. `ours` stands for both of
+    Tidemark's; a bare envelope is written by another program.
+    """
+    names = {"ours": ("headers", "envelope"), "body": ("bare envelope",)}
+    chosen = F.when(F.lit(False), F.lit(None))
+    for family, column in found.items():
+        chosen = chosen.when(F.col(_FAMILY).isin(*names.get(family, (family,))), column)
+    return chosen
 
 
-def _envelope_of(told: DataFrame) -> dict[str, Column]:
-    """The record as its stream read it."""
-    nothing, enveloped = F.lit(None), F.col("_family") == "envelope"
-    timestamp = F.coalesce(_ours("timestamp").try_cast("bigint"), F.lit(None).cast("bigint"))
+def _coordinates() -> dict[str, Column]:
     return {
         records.TOPIC: _by_family(
-            headers=_ours("topic"),
-            envelope=F.col("_body.original_topic"),
-            spring=_text(f"{_SPRING}original-topic"),
-            connect=_text(f"{_CONNECT}topic"),
-            unknown=nothing,
+            ours=ours("topic"),
+            body=_body("original_topic"),
+            spring=other_text(f"{_SPRING}original-topic"),
+            connect=other_text(f"{_CONNECT}topic"),
         ),
-        records.TOPIC_ID: _ours("topic.id"),
+        records.TOPIC_ID: _by_family(ours=ours("topic.id")),
         records.PARTITION: _by_family(
-            headers=_ours("partition").try_cast("int"),
-            envelope=F.col("_body.original_partition").try_cast("int"),
-            spring=_big_endian(f"{_SPRING}original-partition").cast("int"),
-            connect=_text(f"{_CONNECT}partition").try_cast("int"),
-            unknown=nothing.cast("int"),
+            ours=_number("partition", "int"),
+            body=_body("original_partition").try_cast("int"),
+            spring=other_number(f"{_SPRING}original-partition").try_cast("int"),
+            connect=other_text(f"{_CONNECT}partition").try_cast("int"),
         ),
         records.OFFSET: _by_family(
-            headers=_ours("offset").try_cast("bigint"),
-            envelope=F.col("_body.original_offset"),
-            spring=_big_endian(f"{_SPRING}original-offset"),
-            connect=_text(f"{_CONNECT}offset").try_cast("bigint"),
-            unknown=nothing.cast("bigint"),
-        ),
-        records.TIMESTAMP: _by_family(
-            headers=F.timestamp_millis(timestamp),
-            envelope=F.coalesce(
-                F.timestamp_millis(timestamp), F.col("_body.original_timestamp").try_cast("timestamp")
-            ),
-            spring=F.timestamp_millis(_big_endian(f"{_SPRING}original-timestamp")),
-            connect=F.col(records.TIMESTAMP),
-            unknown=F.col(records.TIMESTAMP),
-        ),
-        records.TIMESTAMP_TYPE: F.coalesce(
-            _ours("timestamp.type"), _text(f"{_SPRING}original-timestamp-type"), F.lit("create_time")
-        ),
-        records.KEY: F.when(enveloped, _bytes(F.col("_body.original_key"))).otherwise(F.col(records.KEY)),
-        records.PAYLOAD: F.when(enveloped, _bytes(F.col("_body.original_value"))).otherwise(
-            F.col(records.PAYLOAD)
-        ),
-        records.HEADERS: F.filter(
-            F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
-            lambda h: ~_is_error_header(h["name"]),
+            ours=_number("offset", "bigint"),
+            body=_body("original_offset"),
+            spring=other_number(f"{_SPRING}original-offset"),
+            connect=other_text(f"{_CONNECT}offset").try_cast("bigint"),
         ),
     }
 
 
-def _is_error_header(name: Column) -> Column:
-    family = F.col("_family")
-    return (
-        (family.isin("headers", "envelope") & name.startswith(ERRORS_PREFIX))
-        | ((family == "spring") & name.startswith(_SPRING))
-        | ((family == "connect") & name.startswith(_CONNECT))
-    )
+def _record() -> dict[str, Column]:
+    """The record as its stream read it."""
+    written = _body("original_timestamp")
+    in_utc = F.when(written.rlike(_ZONE), written).otherwise(F.concat(written, F.lit("Z")))
+    moment = in_utc.try_cast("timestamp")
+    inside = F.col(_FAMILY).isin("envelope", "bare envelope")
+    family = F.col(_FAMILY)
+    return {
+        records.TIMESTAMP: _by_family(
+            ours=_moment(_number("timestamp", "bigint")),
+            body=F.when(moment >= F.timestamp_seconds(F.lit(0)), moment),
+            spring=_moment(other_number(f"{_SPRING}original-timestamp")),
+            connect=F.col(records.TIMESTAMP),
+            unknown=F.col(records.TIMESTAMP),
+        ),
+        records.TIMESTAMP_TYPE: F.coalesce(
+            _by_family(ours=ours("timestamp.type"), spring=other_text(f"{_SPRING}original-timestamp-type")),
+            F.lit("create_time"),
+        ),
+        records.KEY: F.when(family == "bare envelope", _bytes(_body("original_key"))).otherwise(
+            F.col(records.KEY)
+        ),
+        records.PAYLOAD: F.when(inside, _bytes(_body("original_value"))).otherwise(F.col(records.PAYLOAD)),
+        records.HEADERS: F.when(family.isin("headers", "envelope"), F.col(OTHERS)).otherwise(
+            F.filter(
+                F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
+                lambda h: (
+                    ~(
+                        ((family == "spring") & h["name"].startswith(_SPRING))
+                        | ((family == "connect") & h["name"].startswith(_CONNECT))
+                    )
+                ),
+            )
+        ),
+    }
 
 
 def _failure() -> dict[str, Column]:
-    unknown = F.lit(UNKNOWN_CODE)
+    omitted = _number("value.omitted", "bigint")
+    pointed_at = F.when(ours("value.pointer").isNotNull(), F.lit(0))
     return {
-        "stream": _ours("stream"),
-        "consumer_group": F.coalesce(_ours("group"), _text(f"{_SPRING}original-consumer-group")),
-        "failure_code": _by_family(
-            headers=F.coalesce(_ours("category"), unknown),
-            envelope=F.col("_body.error_reason"),
-            spring=unknown,
-            connect=unknown,
-            unknown=unknown,
+        "stream": _by_family(ours=ours("stream")),
+        "consumer_group": _by_family(
+            ours=ours("group"), spring=other_text(f"{_SPRING}original-consumer-group")
         ),
-        "failure_stage": F.coalesce(_ours("stage"), _text(f"{_CONNECT}stage")),
+        "failure_code": F.coalesce(
+            _by_family(ours=ours("category"), body=_body("error_reason")), F.lit(UNKNOWN_CODE)
+        ),
+        "failure_stage": _by_family(ours=ours("stage"), connect=other_text(f"{_CONNECT}stage")),
         "failure_message": _by_family(
-            headers=_ours("message"),
-            envelope=F.col("_body.error_message"),
-            spring=_text(f"{_SPRING}exception-message"),
-            connect=_text(f"{_CONNECT}exception.message"),
-            unknown=F.lit(None),
+            ours=ours("message"),
+            body=_body("error_message"),
+            spring=other_text(f"{_SPRING}exception-message"),
+            connect=other_text(f"{_CONNECT}exception.message"),
         ),
         "failure_class": _by_family(
-            headers=_ours("exception.class.name"),
-            envelope=F.col("_body.error_class"),
-            spring=_text(f"{_SPRING}exception-fqcn"),
-            connect=_text(f"{_CONNECT}exception.class.name"),
-            unknown=F.lit(None),
+            envelope=_body("error_class"),
+            ours=ours("exception.class.name"),
+            body=_body("error_class"),
+            spring=other_text(f"{_SPRING}exception-fqcn"),
+            connect=other_text(f"{_CONNECT}exception.class.name"),
         ),
-        "payload_format": _ours("format"),
-        "payload_omitted": _ours("value.omitted").try_cast("bigint"),
-        "retriable": F.coalesce(_ours("retriable") == "true", F.lit(False)),
-        "replay_count": F.coalesce(_text(REPLAY_COUNT).try_cast("int"), F.lit(0)),
-        "written_as": F.col("_family"),
+        "payload_format": _by_family(ours=ours("format")),
+        "payload_omitted": _by_family(ours=F.coalesce(omitted, pointed_at)),
+        "retriable": F.coalesce(_by_family(ours=ours("retriable") == "true"), F.lit(False)),
+        "replay_count": F.greatest(F.coalesce(other_text(REPLAY_COUNT).try_cast("int"), F.lit(0)), F.lit(0)),
+        "written_as": F.when(F.col(_FAMILY) == "bare envelope", F.lit("envelope")).otherwise(F.col(_FAMILY)),
     }
 
 
@@ -200,8 +208,20 @@ def _of_the_dlq() -> dict[str, Column]:
     }
 
 
+def _body(name: str) -> Column:
+    return F.col(f"{_BODY}.{name}")
+
+
+def _number(name: str, kind: str) -> Column:
+    return ours(name).try_cast(kind)
+
+
+def _moment(milliseconds: Column) -> Column:
+    return F.timestamp_millis(F.when(milliseconds.between(0, _LAST_MILLIS), milliseconds))
+
+
 def _bytes(text: Column) -> Column:
+    """What a text of the envelope stands for; one that only looks like base64 stands for itself."""
     encoded = F.substr(text, F.lit(len(BASE64_PREFIX) + 1))
-    return F.when(text.startswith(BASE64_PREFIX), F.try_to_binary(encoded, F.lit("base64"))).otherwise(
-        F.encode(text, "UTF-8")
-    )
+    decoded = F.when(text.startswith(BASE64_PREFIX), F.try_to_binary(encoded, F.lit("base64")))
+    return F.coalesce(decoded, text.cast("binary"))

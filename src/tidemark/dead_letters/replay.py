@@ -34,7 +34,7 @@ from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import completed_state
 from tidemark.streams.target import Target
-from tidemark.transform import transform
+from tidemark.transform import SchemaRegistry, transform, with_registered
 
 log = structlog.get_logger(__name__)
 
@@ -124,7 +124,9 @@ def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -
     ready = chosen.where(~F.col("_waits") & ~_omitted())
     mended = edit.of(ready) if edit is not None else ready
     progress("decode")
-    routed = transform(mended.select(*records.ENVELOPE_COLUMNS), decode)
+    envelopes = mended.select(*records.ENVELOPE_COLUMNS)
+    plan = with_registered(envelopes, decode, SchemaRegistry.of(target.stream.avro))
+    routed = transform(envelopes, plan)
     outcome = _outcomes(mended, routed).localCheckpoint()
     counted = _count(chosen, outcome)
     version, already = None, 0

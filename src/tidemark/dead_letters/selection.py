@@ -63,6 +63,15 @@ class Edit:
     expression: str | None = None
     patch: Any | None = None
 
+    @classmethod
+    def to(cls, text: str) -> Edit:
+        """Replaces the value by this text, as a literal: the note of the edit can be read.
+
+        `${…}` would be replaced by Spark, with a setting or an environment variable, even within quotes.
+        """
+        escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
+        return cls(expression=f"'{escaped}'")
+
     def __str__(self) -> str:
         return self.expression if self.expression is not None else json.dumps(self.patch, ensure_ascii=False)
 

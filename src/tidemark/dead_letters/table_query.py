@@ -14,8 +14,8 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import ConfigError, ShutdownRequested
 from tidemark.contract.failpoints import reach
 from tidemark.contract.marks import Marks
+from tidemark.dead_letters.claims import claimed
 from tidemark.dead_letters.reader_checkpoint import reader_checkpoint
-from tidemark.dead_letters.reading import letters_of
 from tidemark.dead_letters.table import LetterTable
 from tidemark.platform.files import files_at
 from tidemark.resilience.classification import classifier_for
@@ -41,7 +41,7 @@ class KeepLetters:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         reach("letters-start")
-        letters = letters_of(batch).localCheckpoint()
+        letters = claimed(batch, self.table)
         commits = self.retry.for_commits(self.max_commit_retries)
         self.retry.call(
             lambda: commits.call(lambda: self.table.merge(letters), step="commit"),

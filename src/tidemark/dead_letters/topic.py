@@ -1,4 +1,4 @@
-"""The DLQ topic: rejected records with their bytes untouched and their reason in the headers (DESIGN §5)."""
+"""The DLQ topic: rejected records with their bytes untouched and their reason in the headers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class DeadLetterTopic:
     """Where dead letters go. `partitions` is the topic's own count: a source partition beyond it is
     taken modulo. `table` is the landed one. Records larger than `max_bytes` are published without value, and
     with its size in a header; without key and headers of their own too, where these alone do not fit. Their
-    bytes belong in the DLQ table (`oversized`). In the format `envelope` the value is the version 1.0
-    envelope of `reliability-guarantees.md`; the headers are the same. `configs`: what it is created with.
+    bytes belong in the DLQ table (`oversized`). In the format `envelope` the value is the envelope of version
+    1.0; the headers are the same. `configs`: what it is created with.
     """
 
     name: str
@@ -50,15 +50,9 @@ class DeadLetterTopic:
 
         In: REJECTED_COLUMNS. Raises what Spark's Kafka sink raises; nothing is acknowledged half.
         """
-        letters = rejected.select(
-            F.lit(self.name).alias("topic"),
-            (F.col(records.PARTITION) % self.partitions).alias("partition"),
-            F.when(~self._bare(), F.col(records.KEY)).alias("key"),
-            F.when(~self.too_large(), self._value()).alias("value"),
-            self._headers().alias("headers"),
-        )
         (
-            letters.write.format("kafka")
+            self.records(rejected)
+            .write.format("kafka")
             .options(**self.client_options)
             .option("includeHeaders", "true")
             .option("kafka.acks", "all")
@@ -68,6 +62,16 @@ class DeadLetterTopic:
             .option("kafka.delivery.timeout.ms", str(self.timeout_ms))
             .option("kafka.max.request.size", str(max(self.max_bytes, 1_048_576) + 65_536))
             .save()
+        )
+
+    def records(self, rejected: DataFrame) -> DataFrame:
+        """The rejected records as Spark's Kafka sink takes them."""
+        return rejected.select(
+            F.lit(self.name).alias("topic"),
+            (F.col(records.PARTITION) % self.partitions).alias("partition"),
+            F.when(~self._bare(), F.col(records.KEY)).alias("key"),
+            F.when(~self.too_large(), self._value()).alias("value"),
+            self._headers().alias("headers"),
         )
 
     def too_large(self) -> Column:
@@ -93,6 +97,7 @@ class DeadLetterTopic:
     def _headers(self) -> Column:
         failure = F.col(records.FAILURE)
         milliseconds = F.unix_millis(F.col(records.TIMESTAMP))
+        # The topic first and once, everything behind the producer's headers: `headers.py` relies on it.
         ours = {
             "topic": F.col(records.TOPIC),
             "topic.id": F.col(records.TOPIC_ID),
@@ -107,7 +112,8 @@ class DeadLetterTopic:
             "message": F.substring(failure["message"], 1, _MESSAGE_LIMIT),
             "format": failure["format"],
             "retriable": (failure["code"] == FailureCode.DEPENDENCY_UNAVAILABLE.value).cast("string"),
-            "envelope.version": F.lit("1.0"),
+            "envelope.version": F.lit(ENVELOPE_VERSION),
+            "written.as": F.lit(self.format),
             "value.omitted": F.when(self.too_large(), F.octet_length(F.col(records.PAYLOAD)).cast("string")),
         }
         added = [
@@ -118,40 +124,33 @@ class DeadLetterTopic:
             for name, value in ours.items()
         ]
         kept = F.transform(
-            F.filter(
-                F.coalesce(
-                    F.when(~self._bare(), F.col(records.HEADERS)), F.array().cast(records.HEADERS_DDL)
-                ),
-                lambda h: ~h["name"].startswith(ERRORS_PREFIX),
-            ),
+            F.coalesce(F.when(~self._bare(), F.col(records.HEADERS)), F.array().cast(records.HEADERS_DDL)),
             lambda h: F.struct(h["name"].alias("key"), h["value"].alias("value")),
         )
         return F.concat(kept, F.array_compact(F.array(*added)))
 
 
 def _envelope() -> Column:
-    """The twelve fields, in the order of the source document. There is no stack trace to give."""
+    """The twelve fields, in their order. A rejected record raised nothing, so there is no stack trace."""
     failure = F.col(records.FAILURE)
-    moment = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
-    nothing = F.lit(None).cast("string")
+    retriable = failure["code"] == FailureCode.DEPENDENCY_UNAVAILABLE.value
     fields = {
         "original_topic": F.col(records.TOPIC),
         "original_partition": F.col(records.PARTITION).cast("string"),
         "original_offset": F.col(records.OFFSET),
         "original_key": _as_text(F.col(records.KEY)),
         "original_value": _as_text(F.col(records.PAYLOAD)),
-        "original_timestamp": F.date_format(F.col(records.TIMESTAMP), moment),
+        "original_timestamp": F.col(records.TIMESTAMP),
         "error_reason": failure["code"],
         "error_message": F.substring(failure["message"], 1, _MESSAGE_LIMIT),
-        "error_class": F.when(
-            failure["code"] == FailureCode.DEPENDENCY_UNAVAILABLE.value, F.lit("RetriableException")
-        ).otherwise(F.lit("NonRetriableException")),
-        "error_stack_trace": nothing,
-        "dlq_timestamp": F.date_format(F.current_timestamp(), moment),
+        "error_class": F.when(retriable, F.lit("RetriableException")).otherwise("NonRetriableException"),
+        "error_stack_trace": F.lit(None).cast("string"),
+        "dlq_timestamp": F.current_timestamp(),
         "dlq_version": F.lit(ENVELOPE_VERSION),
     }
     named = F.struct(*[value.alias(name) for name, value in fields.items()])
-    return F.to_json(named, {"ignoreNullFields": "false"})
+    moments = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "timeZone": "UTC"}
+    return F.to_json(named, {"ignoreNullFields": "false", **moments})
 
 
 def _octets(part: Column) -> Column:

@@ -10,7 +10,7 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.dead_letters.topic import HEADER_BUDGET, DeadLetterTopic
 from tidemark.source.clients import spark_options
-from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.source.topics import CLEANUP_POLICY, KafkaAdmin, Topic
 from tidemark.streams.target import Target
 
 log = structlog.get_logger(__name__)
@@ -25,7 +25,8 @@ def dead_letter_topic(
     """The target's DLQ topic, created with the source's partition count if absent; None for landing only.
 
     An existing one may take only smaller records than the source: what does not fit goes to the DLQ table,
-    and a pointer to the topic. A right that the stream lacks on either topic is missed here, by its name.
+    and a pointer to the topic. A right that the stream lacks on either topic is missed here, by its name, and
+    a DLQ topic that would lose dead letters is refused.
     """
     admin.require(topic.name, "READ")
     if target.decode is None:
@@ -33,11 +34,17 @@ def dead_letter_topic(
     options = target.stream.dead_letter
     name = target.stream.dlq_topic
     largest = int(admin.config(topic.name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, 1_048_588))
-    configs = {"cleanup.policy": "delete", _MAX_MESSAGE: str(largest + 4 * HEADER_BUDGET)}
+    configs = {
+        CLEANUP_POLICY: "delete",
+        # The broker's clock: no timestamp of a writer can be one that a reader cannot hold.
+        "message.timestamp.type": "LogAppendTime",
+        _MAX_MESSAGE: str(largest + 4 * HEADER_BUDGET),
+    }
     if options.retention is not None:
         configs["retention.ms"] = str(options.retention * 1000)
     found = admin.find(name) or admin.create(name, partitions=len(topic.partitions), configs=configs)
     admin.require(name, "WRITE")
+    admin.require_uncompacted(name)
     accepts = int(admin.config(name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, largest))
     if accepts < largest + HEADER_BUDGET:
         log.warning(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import uuid
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -13,13 +12,10 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_ID
 from tidemark.contract.errors import DataLoss
 from tidemark.contract.failure_codes import FailureCode
-from tidemark.dead_letters.replay import replay
 from tidemark.dead_letters.selection import Choice, Edit
-from tidemark.dead_letters.table import LetterTable
-from tidemark.dead_letters.table_query import keep_letters, letter_target
+from tidemark.dead_letters.service import DeadLetters
 from tidemark.dev.demo_configuration import DemoFiles
 from tidemark.dev.demo_report import Narrator
-from tidemark.source.topics import KafkaAdmin
 
 
 def mend_and_replay(narrator: Narrator, files: DemoFiles) -> None:
@@ -32,11 +28,10 @@ def mend_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     narrator.step("One dead letter, understood, mended and replayed")
     spark, settings = get_session("tidemark-demo"), load_settings(files.configuration)
     (stream,) = settings.streams
-    target = letter_target(spark, settings, stream, run=uuid.uuid4().hex)
-    keep_letters(spark, settings, target)
-    table = LetterTable(target.table)
-    letters = table.letters(spark)
-    narrator.say(f"{letters.count():,} dead letters in {table.facts}, each once")
+    dead_letters = DeadLetters.of(spark, settings, stream)
+    dead_letters.catch_up()
+    letters = dead_letters.all()
+    narrator.say(f"{letters.count():,} dead letters in {dead_letters.table.facts}, each once")
     mend = files.subject.mend
     letter = _to_mend(letters, mend.holds) if mend is not None else None
     if mend is None or letter is None:
@@ -50,12 +45,12 @@ def mend_and_replay(narrator: Narrator, files: DemoFiles) -> None:
         f" --edit {_quoted(mend.expression)} --config {files.configuration}"
     )
     choice, edit = Choice(letters=(letter[LETTER_ID],)), Edit(expression=mend.expression)
-    done = replay(spark, KafkaAdmin(settings.kafka), target, choice, edit=edit, by="demo")
+    done = dead_letters.replay(choice, edit=edit, by="demo")
     at = F.lit(True)
     for name in records.COORDINATES:
         at = at & (F.col(name) == letter[name])
     columns = (*files.subject.shown, *records.COORDINATES)
-    rows = spark.table(target.table.sql).where(at).select(*columns).collect()
+    rows = spark.table(dead_letters.target.table.sql).where(at).select(*columns).collect()
     if done.resolved != 1 or len(rows) != 1:
         raise DataLoss(f"letter {named} was replayed, and its row is in the table {len(rows)} times")
     narrator.say(f"landed in version {done.version}: {rows[0].asDict()}", "green")

@@ -9,10 +9,13 @@ from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 
 from tidemark.contract.errors import ConfigError, RetriableError
 from tidemark.listener.batch import Headers, Record
 from tidemark.listener.settlement import GivenUp
+from tidemark.source.topics import CLEANUP_POLICY, require_uncompacted
 
 log = structlog.get_logger("tidemark.listener")
 
@@ -44,6 +47,7 @@ class DeadLetterPublisher:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._connection: dict[str, Any] = dict(producer)
         self._producer = Producer(
             {
                 **producer,
@@ -61,7 +65,9 @@ class DeadLetterPublisher:
         self._partitions: dict[str, int] = {}
 
     def check(self, topic: str, partitions: int) -> None:
-        """Raises `ConfigError` if the DLQ topic is missing; warns if it has fewer partitions."""
+        """Raises `ConfigError` if the DLQ topic is missing, NonRetriableError if it is compacted; warns if it
+        has fewer partitions.
+        """
         dlq = self._dlq_topic_of(topic)
         found = self._partitions_of(dlq)
         if not found:
@@ -69,6 +75,7 @@ class DeadLetterPublisher:
                 f"the DLQ topic {dlq} does not exist",
                 hint=f"create it with {partitions} partitions and cleanup.policy=delete",
             )
+        require_uncompacted(dlq, self._policy_of(dlq), str(self._connection.get("bootstrap.servers")))
         if found < partitions:
             log.warning(
                 "DLQ topic has fewer partitions than its source", dlq=dlq, partitions=found, source=partitions
@@ -132,6 +139,16 @@ class DeadLetterPublisher:
             keep_alive()
         timed_out = KafkaError(KafkaError._MSG_TIMED_OUT)
         return [(one, answers.get(index, timed_out)) for index, one in enumerate(given_up)]
+
+    def _policy_of(self, topic: str) -> str:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        client = AdminClient(self._connection)
+        try:
+            found = client.describe_configs([resource], request_timeout=10)[resource].result(15)
+        except (KafkaException, TimeoutError) as error:
+            log.warning("the DLQ topic's configuration cannot be read", dlq=topic, error=str(error))
+            return ""
+        return str(found[CLEANUP_POLICY].value)
 
     def _partitions_of(self, topic: str) -> int:
         if not self._partitions.get(topic):

@@ -30,7 +30,7 @@ from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import completed_state
 from tidemark.streams.target import Target
-from tidemark.transform import transform
+from tidemark.transform import SchemaRegistry, transform, with_registered
 
 log = structlog.get_logger(__name__)
 
@@ -100,7 +100,8 @@ def backfill(
         if from_landing
         else _from_kafka(spark, settings, admin, topic, start, end)
     )
-    routed = transform(envelopes, target.decode).localCheckpoint()
+    plan = with_registered(envelopes, target.decode, SchemaRegistry.of(target.stream.avro))
+    routed = transform(envelopes, plan).localCheckpoint()
     rows = routed.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
     ranges = {p: (start.at(p), o) for p, o in end.items()}
     progress("compare with the table")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -12,12 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
-from tidemark.dead_letters.replay import replay
 from tidemark.dead_letters.selection import Choice
-from tidemark.dead_letters.table import LetterTable
-from tidemark.dead_letters.table_query import keep_letters, letter_target, start_letters
+from tidemark.dead_letters.service import DeadLetters
 from tidemark.operations.jobs import logs_of
-from tidemark.source.topics import KafkaAdmin
 
 _LOOK_AGAIN_S = 30.0
 
@@ -31,18 +27,18 @@ def dead_letters_job(
     """
     logs_of(settings)
     names = [n for n in streams or settings.streams if settings.stream(n).destination is not None]
-    targets = {name: letter_target(spark, settings, name, run=uuid.uuid4().hex) for name in names}
+    found = {name: DeadLetters.of(spark, settings, name) for name in names}
     queries: dict[str, Any] = {}
     while not available_now:
-        for name, target in targets.items():
+        for name, dead_letters in found.items():
             if queries.get(name) is None:  # its DLQ topic may not be there before the first dead letter
-                queries[name] = start_letters(spark, settings, target, available_now=False)
+                queries[name] = dead_letters.start(available_now=False)
         for query in filter(None, queries.values()):
             query.awaitTermination(1)
         time.sleep(1 if all(queries.values()) else _LOOK_AGAIN_S)
-    for target in targets.values():
-        keep_letters(spark, settings, target)
-    return {name: LetterTable(t.table).letters(spark).count() for name, t in targets.items()}
+    for dead_letters in found.values():
+        dead_letters.catch_up()
+    return {name: dead_letters.all().count() for name, dead_letters in found.items()}
 
 
 def replay_job(
@@ -60,16 +56,14 @@ def replay_job(
     Raises UsageError for a time that is none.
     """
     logs_of(settings)
-    target = letter_target(spark, settings, stream, run=uuid.uuid4().hex)
     choice = Choice(codes=tuple(codes), since=_time("since", since), until=_time("until", until))
-    admin = KafkaAdmin(settings.kafka)
-    return replay(spark, admin, target, choice, dry_run=dry_run, by="replay job").as_dict()
+    done = DeadLetters.of(spark, settings, stream).replay(choice, dry_run=dry_run, by="replay job")
+    return done.as_dict()
 
 
 def letters_of_stream(spark: SparkSession, settings: Settings, stream: str) -> DataFrame:
     """The stream's dead letters with their status, for a look."""
-    target = letter_target(spark, settings, stream, run="look")
-    return LetterTable(target.table).letters(spark)
+    return DeadLetters.of(spark, settings, stream).all()
 
 
 def _time(name: str, written: str) -> datetime | None:

@@ -48,16 +48,21 @@ def in_replay_chain(
 
 
 def not_in_table(rows: DataFrame, table: TableRef) -> DataFrame:
-    """The rows whose coordinates the table does not have. Reads the files that cover their offsets."""
+    """The rows whose coordinates the table does not have. Reads the files that cover their offsets.
+
+    Records that other programs dead-lettered have no topic id: their topic's name stands for it.
+    """
     span = rows.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
     if span is None or span["low"] is None:
         return rows
-    there = (
-        rows.sparkSession.table(table.sql)
-        .where(F.col(records.OFFSET).between(int(span["low"]), int(span["high"])))
-        .select(*records.COORDINATES)
+    there = rows.sparkSession.table(table.sql).where(
+        F.col(records.OFFSET).between(int(span["low"]), int(span["high"]))
     )
-    return rows.join(there, list(records.COORDINATES), "left_anti").select(*rows.columns)
+    # A topic's name may look like an id, but neither has a colon.
+    topic = F.coalesce(F.col(records.TOPIC_ID), F.concat(F.lit(":"), F.col(records.SOURCE_TOPIC)))
+    identity = {"_topic": topic, "_partition": F.col(records.PARTITION), "_offset": F.col(records.OFFSET)}
+    known = there.select(*[column.alias(name) for name, column in identity.items()])
+    return rows.withColumns(identity).join(known, list(identity), "left_anti").select(*rows.columns)
 
 
 def append_replayed(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:

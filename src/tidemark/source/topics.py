@@ -21,6 +21,7 @@ from tidemark.contract.marks import Marks
 from tidemark.source.clients import admin_options
 
 TIMEOUT_S = 10.0
+CLEANUP_POLICY = "cleanup.policy"
 # Its methods carry no types.
 OffsetSpec: Any = _OffsetSpec
 _LOOKS_FOR_NEW_TOPIC = 100
@@ -177,6 +178,10 @@ class KafkaAdmin:
             raise self.failure(error, f"configuration of topic {name} (DESCRIBE_CONFIGS)") from error
         return {key: found[key].value for key in keys if key in found}
 
+    def require_uncompacted(self, name: str) -> None:
+        policy = self.config(name, [CLEANUP_POLICY]).get(CLEANUP_POLICY, "delete")
+        require_uncompacted(name, policy, self.kafka.bootstrap_servers)
+
     def failure(self, error: BaseException, what: str) -> RetriableError | NonRetriableError:
         servers = self.kafka.bootstrap_servers
         if isinstance(error, KafkaException):
@@ -192,6 +197,19 @@ class KafkaAdmin:
         return RetriableError(
             f"Kafka at {servers} did not answer about {what}{why}",
             "is the address right, and the broker running? For a local one: tidemark broker start",
+        )
+
+
+def require_uncompacted(dlq_topic: str, policy: str, servers: str) -> None:
+    """Raises NonRetriableError where dead letters would be lost: a compacted topic keeps the newest of equal
+    keys alone, and takes none without a key.
+    """
+    if "compact" in policy:
+        raise NonRetriableError(
+            f"the dead letter topic {dlq_topic} has {CLEANUP_POLICY}={policy}: of dead letters with equal"
+            " keys it keeps the newest alone, and it takes none without a key",
+            f"kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics"
+            f" --entity-name {dlq_topic} --add-config {CLEANUP_POLICY}=delete",
         )
 
 

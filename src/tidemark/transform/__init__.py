@@ -9,7 +9,7 @@ from __future__ import annotations
 from tidemark.transform.classify import SCHEMA_ID, transform
 from tidemark.transform.explain import Explained, explain
 from tidemark.transform.plan import DecodePlan, decode_plan
-from tidemark.transform.registry import SchemaRegistry, unknown_ids, widen
+from tidemark.transform.registry import SchemaRegistry, unknown_ids, widen, with_registered
 
 __all__ = [
     "SCHEMA_ID",
@@ -21,4 +21,5 @@ __all__ = [
     "transform",
     "unknown_ids",
     "widen",
+    "with_registered",
 ]

@@ -12,6 +12,7 @@ from pyspark.sql import Row, SparkSession
 from tidemark.contract import records
 from tidemark.transform.classify import transform
 from tidemark.transform.plan import DecodePlan
+from tidemark.transform.registry import SchemaRegistry, with_registered
 
 Payload = bytes | str | None | Mapping[str, Any]
 """A payload's bytes, its text, a tombstone, or an envelope: columns of `ENVELOPE_COLUMNS` by name."""
@@ -32,8 +33,14 @@ class Explained:
     schema_id: int | None
 
 
-def explain(spark: SparkSession, records_: Payload | Sequence[Payload], plan: DecodePlan) -> list[Explained]:
-    """The outcome of each payload, in order, in one Spark job.
+def explain(
+    spark: SparkSession,
+    records_: Payload | Sequence[Payload],
+    plan: DecodePlan,
+    *,
+    registry: SchemaRegistry | None = None,
+) -> list[Explained]:
+    """The outcome of each payload, in order. A registry is asked for the schema ids that the plan lacks.
 
     >>> explain(spark, b'{"id": 1, "qty": "many"}', plan)[0].message  # doctest: +SKIP
     'TYPE_MISMATCH: field qty: expected INT, found "many"'
@@ -55,7 +62,9 @@ def explain(spark: SparkSession, records_: Payload | Sequence[Payload], plan: De
             else:
                 order[place] = at
                 rows.append(row)
-        for out in transform(spark.createDataFrame(rows, records.ENVELOPE_DDL), plan).collect():
+        envelopes = spark.createDataFrame(rows, records.ENVELOPE_DDL)
+        plan = with_registered(envelopes, plan, registry)
+        for out in transform(envelopes, plan).collect():
             found[order[tuple(out[c] for c in records.COORDINATES)]] = _explained(out)
         waiting = later
     return [found[at] for at in range(len(given))]

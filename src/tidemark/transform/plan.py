@@ -179,7 +179,7 @@ def _avro(stream: Stream, base_dir: Path, faults: list[str]) -> dict[str, Any]:
 
 
 def _cob(stream: Stream, fields: tuple[Field, ...], faults: list[str]) -> Cob | None:
-    cob = stream.cob
+    cob = stream.cob or _implied_cob(stream, fields)
     if cob is None or not fields:
         return None
     found = next((f for f in fields if f.name == cob.field), None)
@@ -197,6 +197,15 @@ def _cob(stream: Stream, fields: tuple[Field, ...], faults: list[str]) -> Cob | 
         faults.append(f"cob.column: {cob.column} is another field's column, or no column name")
         return None
     return cob
+
+
+def _implied_cob(stream: Stream, fields: tuple[Field, ...]) -> Cob | None:
+    """The COB date by its defaults where the table is partitioned by it and the schema has only its field."""
+    cob, destination = Cob(), stream.destination
+    if destination is None or cob.column not in (*destination.partition_columns, *destination.cluster_by):
+        return None
+    has_field = any(f.name == cob.field for f in fields)
+    return cob if has_field and all(f.column != cob.column for f in fields) else None
 
 
 def _check_decoder(name: str | None, faults: list[str]) -> None:

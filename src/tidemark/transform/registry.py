@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 from pyspark.sql import DataFrame
@@ -15,18 +17,21 @@ from tidemark.contract.errors import NonRetriableError, RetriableError
 from tidemark.transform.decode.avro import schema_id
 from tidemark.transform.decode.decoders import decoder_named
 from tidemark.transform.plan import DecodePlan
-from tidemark.transform.schema_avsc import AvroSchemaError, fields_from_avro, load
+from tidemark.transform.schema_avsc import AvroSchemaError, UnusableSchema, fields_from_avro, load
 
 MOST_IDS = 1000
 """Ids looked for in one batch; random bytes on a framed topic are not to fill the driver."""
+MOST_REFERENCES = 100
+MOST_DEPTH = 10
+"""Schemas that one schema may refer to, and over how many others."""
 
 
 class SchemaRegistry:
     """Schemas by id over Confluent's HTTP API. A schema never changes under its id, so it is kept.
 
-    An id that the registry does not know is asked for again in a later batch: it may be registered
-    meanwhile. An outage, a time-out, 429 and 5xx are `RetriableError`, anything else that is not a
-    schema stops the stream.
+    An id that the registry does not know is asked for again in a later batch: it may be registered meanwhile.
+    A schema of another kind, and one that cannot be a row, is an `UnusableSchema`: it costs its records, not
+    the stream. An outage, a time-out, 429 and 5xx are `RetriableError`, any other refusal stops the stream.
     """
 
     def __init__(self, url: str, *, timeout: float = 10.0, client: httpx.Client | None = None) -> None:
@@ -47,8 +52,8 @@ class SchemaRegistry:
     def of(cls, options: AvroOptions) -> SchemaRegistry | None:
         return cls(options.registry, timeout=options.registry_timeout) if options.registry else None
 
-    def schema(self, schema_id: int) -> Any | None:
-        """The Avro schema of an id, or None where the registry does not know the id."""
+    def schema(self, schema_id: int) -> Any | UnusableSchema | None:
+        """The Avro schema of an id with all that it refers to; None where the registry does not know it."""
         with self._lock:
             if schema_id not in self._known:
                 found = self._ask(schema_id)
@@ -57,9 +62,44 @@ class SchemaRegistry:
                 self._known[schema_id] = found
             return self._known[schema_id]
 
-    def _ask(self, schema_id: int) -> Any | None:
+    def _ask(self, schema_id: int) -> Any | UnusableSchema | None:
+        body = self._get(f"schemas/ids/{schema_id}")
+        if body is None:
+            return None
+        kind = body.get("schemaType", "AVRO")
+        if kind != "AVRO":
+            return UnusableSchema(f"id {schema_id}: a schema of type {kind}")
         try:
-            answer = self._client.get(f"{self._url}/schemas/ids/{schema_id}")
+            referenced: dict[tuple[str, int], str] = {}
+            self._follow(body, referenced, depth=0)
+            schema = load(body["schema"], referenced.values())
+            fields_from_avro(schema)
+        except AvroSchemaError as error:
+            return UnusableSchema(f"id {schema_id}: {error}")
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            return UnusableSchema(f"id {schema_id}: not an Avro schema ({type(error).__name__}: {error})")
+        return schema
+
+    def _follow(self, body: Mapping[str, Any], found: dict[tuple[str, int], str], *, depth: int) -> None:
+        """Adds the schemas that `body` refers to, each after those that it refers to itself."""
+        for each in body.get("references") or ():
+            subject, version = str(each["subject"]), int(each["version"])
+            if (subject, version) in found:
+                continue
+            if depth == MOST_DEPTH or len(found) == MOST_REFERENCES:
+                raise AvroSchemaError(
+                    f"refers to more than {MOST_REFERENCES} schemas, or over more than {MOST_DEPTH} others"
+                )
+            answer = self._get(f"subjects/{quote(subject, safe='')}/versions/{version}")
+            if answer is None:
+                raise AvroSchemaError(f"refers to version {version} of {subject}, which is not registered")
+            self._follow(answer, found, depth=depth + 1)
+            found[subject, version] = answer["schema"]
+
+    def _get(self, path: str) -> dict[str, Any] | None:
+        """The registry's answer, which has a `schema`; None where it does not know what is asked for."""
+        try:
+            answer = self._client.get(f"{self._url}/{path}")
         except httpx.HTTPError as error:
             raise RetriableError(f"the schema registry did not answer: {type(error).__name__}") from error
         if answer.status_code == 404:
@@ -72,34 +112,16 @@ class SchemaRegistry:
             )
         if answer.status_code != 200:
             raise NonRetriableError(
-                f"the schema registry answered {answer.status_code} for schema id {schema_id}",
+                f"the schema registry answered {answer.status_code} for {path}",
                 hint="check avro.registry and its credentials",
             )
-        return self._parsed(answer, schema_id)
-
-    @staticmethod
-    def _parsed(answer: httpx.Response, schema_id: int) -> Any | None:
         try:
             body = answer.json()
-            text, kind, references = body["schema"], body.get("schemaType", "AVRO"), body.get("references")
-        except (ValueError, KeyError, TypeError) as error:
-            raise RetriableError(f"the schema registry's answer for id {schema_id} is no schema") from error
-        if kind != "AVRO":
-            return None
-        if references:
-            raise NonRetriableError(
-                f"schema id {schema_id} refers to other schemas, which is not supported",
-                hint="put the whole schema into a file and name it under avro.schema-files",
-            )
-        try:
-            schema = load(text)
-            fields_from_avro(schema)
-        except AvroSchemaError as error:
-            raise NonRetriableError(
-                f"schema id {schema_id} cannot be a table's row: {error}",
-                hint="put a schema that Spark reads under avro.schema-files",
-            ) from error
-        return schema
+            if isinstance(body["schema"], str):
+                return dict(body)
+        except (ValueError, LookupError, TypeError):
+            pass
+        raise RetriableError(f"the schema registry's answer for {path} is no schema")
 
 
 def unknown_ids(envelopes: DataFrame, plan: DecodePlan) -> frozenset[int]:
@@ -115,6 +137,12 @@ def unknown_ids(envelopes: DataFrame, plan: DecodePlan) -> frozenset[int]:
     if settled:
         found = found.where(~F.col("id").isin(settled))
     return frozenset(row["id"] for row in found.limit(MOST_IDS).collect())
+
+
+def with_registered(envelopes: DataFrame, plan: DecodePlan, registry: SchemaRegistry | None) -> DecodePlan:
+    """The plan with every schema that the registry has for these records. Raises as `widen`."""
+    ids = unknown_ids(envelopes, plan) if registry is not None else frozenset()
+    return widen(plan, ids, registry) if ids else plan
 
 
 def widen(plan: DecodePlan, ids: frozenset[int], registry: SchemaRegistry | None) -> DecodePlan:

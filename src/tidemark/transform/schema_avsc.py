@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import types as T
 
 from tidemark.transform.fields import Field, Shape, array_shape, map_shape, struct_shape
+from tidemark.transform.schema_references import with_references
 
 _PRIMITIVES: dict[str, T.DataType] = {
     "boolean": T.BooleanType(),
@@ -33,10 +35,20 @@ class AvroSchemaError(ValueError):
     """The Avro schema is wrong or uses what a table column cannot hold."""
 
 
-def load(text: str) -> Any:
-    """The schema, without the logical types that a table has no column for. Raises `AvroSchemaError`."""
+@dataclass(frozen=True)
+class UnusableSchema:
+    """A registered schema whose records cannot be rows, and why. It stands for a writer's schema."""
+
+    why: str
+
+
+def load(text: str, referenced: Iterable[str] = ()) -> Any:
+    """The schema, without the logical types that a table has no column for, and with the types of the schemas
+    that it refers to. Raises `AvroSchemaError`.
+    """
     try:
-        return _clean(json.loads(text))
+        others = [json.loads(each) for each in referenced]
+        return _clean(with_references(json.loads(text), others) if others else json.loads(text))
     except json.JSONDecodeError as error:
         raise AvroSchemaError(f"is not JSON: {error}") from error
 

@@ -22,7 +22,7 @@ from tidemark.transform.decode.avro_tree import row_of
 from tidemark.transform.decode.expressions import bind, get
 from tidemark.transform.decode.json_strict import rejected
 from tidemark.transform.fields import Field, Shape
-from tidemark.transform.schema_avsc import fields_from_avro, is_millis, readable
+from tidemark.transform.schema_avsc import UnusableSchema, fields_from_avro, is_millis, readable
 
 SENTINEL = bytes.fromhex("f7d15a2e9b03c4681c7fe0a95d42b386")
 """No proper prefix of it is also its suffix, so bytes left over before it cannot pass for it."""
@@ -98,7 +98,9 @@ def decode_framed(
     reader: Any | None,
     unknown_fields: str,
 ) -> Column:
-    """As `decode_avro`, by the writer's schema of each id; an id not among them is UNKNOWN_SCHEMA_ID."""
+    """As `decode_avro`, by the writer's schema of each id; an id not among them is UNKNOWN_SCHEMA_ID, one
+    whose schema is unusable UNSUPPORTED_FORMAT.
+    """
     unknown = rejected(
         Code.UNKNOWN_SCHEMA_ID, fields, expected="a registered schema id", found=schema_id.cast("string")
     )
@@ -106,7 +108,11 @@ def decode_framed(
         schema_id.isNull(), rejected(Code.MALFORMED_AVRO, fields, expected="byte 0 and a schema id")
     )
     for known, writer in sorted(writers.items()):
-        decoded = decode_avro(body, fields, writer=writer, reader=reader, unknown_fields=unknown_fields)
+        if isinstance(writer, UnusableSchema):
+            expected = "an id of an Avro schema that can be a row"
+            decoded = rejected(Code.UNSUPPORTED_FORMAT, fields, expected=expected, found=F.lit(writer.why))
+        else:
+            decoded = decode_avro(body, fields, writer=writer, reader=reader, unknown_fields=unknown_fields)
         result = result.when(schema_id == known, decoded)
     return result.otherwise(unknown)
 

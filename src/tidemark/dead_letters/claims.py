@@ -1,0 +1,51 @@
+"""A record of the DLQ topic says of which record it is the dead letter. Anybody who may write there can say
+anything, so what is said first stands, and what contradicts it is kept too.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.contract import records
+from tidemark.contract.dead_letters import LETTER_ID
+from tidemark.dead_letters.reading import letters_of
+from tidemark.dead_letters.table import LetterTable
+
+_DLQ = {records.PARTITION: "dlq_partition", records.OFFSET: "dlq_offset"}
+
+
+def claimed(dlq_records: DataFrame, table: LetterTable) -> DataFrame:
+    """The dead letters of `dlq_records`, checkpointed: `LETTER_DDL`.
+
+    One that claims the coordinates of another dead letter with other bytes, in the table or before it in the
+    batch, stands under its own coordinates on the DLQ topic: neither takes the other's place. A record that
+    was published twice keeps its coordinates.
+    """
+    letters = letters_of(dlq_records).localCheckpoint()
+    contradicting = _contradicting(letters, table).localCheckpoint()
+    if contradicting.isEmpty():
+        return letters
+    places = contradicting.withColumnsRenamed({there: here for here, there in _DLQ.items()})
+    apart = letters_of(dlq_records.join(places, list(_DLQ), "left_semi"), believed=False)
+    others = letters.join(contradicting, list(_DLQ.values()), "left_anti")
+    return others.unionByName(apart).localCheckpoint()
+
+
+def _contradicting(letters: DataFrame, table: LetterTable) -> DataFrame:
+    """Where on the DLQ topic they are. A letter without its bytes contradicts nothing."""
+    payload = F.col(records.PAYLOAD)
+    span = letters.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
+    low, high = (span["low"], span["high"]) if span is not None else (None, None)
+    there = (
+        letters.sparkSession.table(table.facts.sql)
+        .where(F.col(records.OFFSET).between(F.lit(low), F.lit(high)))
+        .join(F.broadcast(letters.select(LETTER_ID).distinct()), LETTER_ID, "left_semi")
+        .select(LETTER_ID, payload.alias("_held"), F.lit(True).alias("_there"))
+    )
+    order = Window.partitionBy(LETTER_ID).orderBy("dlq_offset", "dlq_partition")
+    joined = letters.withColumn("_first", F.first(payload).over(order)).join(there, LETTER_ID, "left")
+    standing = F.when(F.col("_there"), F.col("_held")).otherwise(F.col("_first"))
+    return joined.where(F.col("payload_omitted").isNull() & ~payload.eqNullSafe(standing)).select(
+        *_DLQ.values()
+    )

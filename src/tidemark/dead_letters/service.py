@@ -1,0 +1,136 @@
+"""What people and jobs do with the dead letters of a stream: the one place that the command, the console,
+notebooks and jobs call.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidemark.config.settings import Settings
+from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.errors import UsageError
+from tidemark.dead_letters.files import collectable, export, import_letters
+from tidemark.dead_letters.listing import Listed, Place, Tally, listed, page_of, tally_of
+from tidemark.dead_letters.replay import Replayed, replay
+from tidemark.dead_letters.republish import republish
+from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.table import LetterTable, event
+from tidemark.dead_letters.table_query import keep_letters, letter_target, start_letters
+from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.target import Target
+
+ALL = tuple(LetterStatus)
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """The dead letters of one stream. What reads them raises UsageError while there is no table of them."""
+
+    spark: SparkSession
+    settings: Settings
+    target: Target
+
+    @classmethod
+    def of(cls, spark: SparkSession, settings: Settings, stream: str) -> DeadLetters:
+        """Raises ConfigError for a stream that is not configured, or that only lands raw records."""
+        return cls(spark, settings, letter_target(spark, settings, stream, run=uuid.uuid4().hex))
+
+    @property
+    def table(self) -> LetterTable:
+        return LetterTable(self.target.table)
+
+    def start(self, *, available_now: bool) -> StreamingQuery | None:
+        """The query that keeps the table up with the DLQ topic; None while there is no such topic."""
+        return start_letters(self.spark, self.settings, self.target, available_now=available_now)
+
+    def catch_up(self) -> None:
+        """Brings the table up to the end of the DLQ topic."""
+        keep_letters(self.spark, self.settings, self.target)
+
+    def all(self) -> DataFrame:
+        """`LetterTable.letters`."""
+        if not self.table.exists(self.spark):
+            raise UsageError(
+                f"there is no table {self.table.facts} yet",
+                f"tidemark dead-letters stream --stream {self.target.name} --available-now",
+            )
+        return self.table.letters(self.spark)
+
+    def tally(self) -> list[Tally]:
+        return tally_of(self.all())
+
+    def listed(self, choice: Choice) -> list[Listed]:
+        """The chosen dead letters, the oldest first under a limit."""
+        return listed(choice.of(self.all()))
+
+    def page(self, choice: Choice, most: int, after: Place | None) -> tuple[list[Listed], Place | None]:
+        """The newest of the chosen dead letters behind `after`, and the place of the next ones."""
+        return page_of(choice.of(self.all()), most, after=after)
+
+    def show(self, letter: str) -> Mapping[str, Any]:
+        """The columns of one dead letter, with its payload. Raises UsageError where it is not there."""
+        row = collectable(Choice(letters=(letter,), statuses=ALL, limit=1).of(self.all())).first()
+        if row is None:
+            raise self._absent(letter)
+        return row.asDict()
+
+    def replay(
+        self,
+        choice: Choice,
+        *,
+        edit: Edit | None = None,
+        dry_run: bool = False,
+        by: str,
+        progress: Callable[[str], None] = lambda step: None,
+    ) -> Replayed:
+        """Through the pipeline again, straight into the table."""
+        return replay(
+            self.spark,
+            KafkaAdmin(self.settings.kafka),
+            self.target,
+            choice,
+            edit=edit,
+            dry_run=dry_run,
+            by=by,
+            progress=progress,
+        )
+
+    def republish(self, choice: Choice, *, edit: Edit | None = None, dry_run: bool = False, by: str) -> int:
+        """To the source topic again, for every group that reads it; how many."""
+        self.all()
+        return republish(self.spark, self.settings, self.target, choice, edit=edit, dry_run=dry_run, by=by)
+
+    def mark(self, letters: Sequence[str], status: LetterStatus, *, by: str, note: str | None = None) -> int:
+        """Parks or discards the named dead letters, or makes them new again; how many.
+
+        Raises UsageError where none of them is there.
+        """
+        chosen = Choice(letters=tuple(letters), statuses=ALL).of(self.all())
+        events = event(chosen, status, by=by, note=F.lit(note)).localCheckpoint()
+        count = events.count()
+        if not count:
+            raise self._absent(", ".join(letters))
+        self.table.note(events)
+        return count
+
+    def export(self, choice: Choice, out: TextIO) -> int:
+        """The chosen dead letters as JSON lines; how many."""
+        return export(choice.of(self.all()), out)
+
+    def import_from(self, file: Path) -> int:
+        """Adds the dead letters of an exported file that are not there yet; how many lines it has."""
+        return import_letters(self.spark, self.table, file)
+
+    def _absent(self, named: str) -> UsageError:
+        return UsageError(
+            f"there is no dead letter {named} in {self.table.facts}",
+            f"tidemark dead-letters list --stream {self.target.name}",
+        )
