@@ -31,6 +31,7 @@ from tidemark.sink.replay_commit import append_replayed, newest_replay_seq, not_
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import completed_state
+from tidemark.streams.table_limits import within_its_table
 from tidemark.streams.target import Target
 from tidemark.transform import transform
 
@@ -85,9 +86,9 @@ def replay(
 
     Raises UsageError where nothing can be replayed this way, LedgerError without a table or marks.
     """
-    decode = target.decode
-    assert decode is not None
     table = _letters_of(spark, target)
+    decode = within_its_table(spark, target).decode
+    assert decode is not None
     topic = admin.describe(target.stream.kafka_topic)
     state = completed_state(spark, target, topic)
     progress("choose letters")

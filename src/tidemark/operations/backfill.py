@@ -27,6 +27,7 @@ from tidemark.sink.table_log import DeltaLog
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import completed_state
+from tidemark.streams.table_limits import within_its_table
 from tidemark.streams.target import Target
 from tidemark.transform import transform
 
@@ -98,7 +99,8 @@ def backfill(
         if from_landing
         else _from_kafka(spark, settings, admin, topic, start, end)
     )
-    routed = transform(envelopes, target.decode).localCheckpoint()
+    decode = within_its_table(spark, target).decode or target.decode
+    routed = transform(envelopes, decode).localCheckpoint()
     rows = routed.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
     ranges = {p: (start.at(p), o) for p, o in end.items()}
     progress("compare with the table")
