@@ -282,8 +282,8 @@ def test_nanoseconds_of_avro_are_no_timestamp(
     (config.parent / "w.avsc").write_text(json.dumps(record))
     fields = f"fields: {{at: {options}}}, " if options else ""
     stream = (
-        "{kafka-topic: o, supported-formats: [AVRO], avro: {writer-schema: w.avsc}, schema: {ddl: at TIMESTAMP},"
-        f" {fields}destination: {{table: t}}}}"
+        "{kafka-topic: o, supported-formats: [AVRO], avro: {writer-schema: w.avsc}, schema: {ddl: "
+        f"at TIMESTAMP}}, {fields}destination: {{table: t}}}}"
     )
     config.write_text(f"kafka: {{bootstrap-servers: 'a:1'}}\nconnector: {{topics: {{o: {stream}}}}}\n")
     _, told = answer(capsys, "check", "--quick", "--config", str(config))

@@ -8,8 +8,8 @@ from tidemark.contract.errors import LedgerError, said
 from tidemark.resilience.facts import facts_of
 
 MANUAL = """An error occurred while calling o93.sql.
-: org.apache.spark.sql.delta.DeltaTableFeatureException: [DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT] Your table \
-schema requires manually enablement of the following table feature(s): timestampNtz.
+: org.apache.spark.sql.delta.DeltaTableFeatureException: [DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT] Your \
+table schema requires manually enablement of the following table feature(s): timestampNtz.
 
 To do this, run the following command for each of features listed above:
   ALTER TABLE table_name SET TBLPROPERTIES ('delta.feature.feature_name' = 'supported')

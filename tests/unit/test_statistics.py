@@ -44,12 +44,24 @@ def wide(count: int) -> str:
             + ",".join(f"`c{n}`" for n in range(1, 29)),
         ),
         (Destination(statistics=()), wide(3), FIRST),
-        (Destination(statistics=("C2", "s.B")), f"{wide(3)}, s STRUCT<a: INT, b: INT>", f"{FIRST},`c2`,`s`.`b`"),
-        (Destination(statistics=("s", "stream_offset")), "s STRUCT<a: INT, `b``c`: INT>", f"{FIRST},`s`.`a`,`s`.`b``c`"),
-        (Destination(statistics=(), partition_columns=("stream_partition",)), "a INT", "`stream_offset`,`message_timestamp`"),
+        (
+            Destination(statistics=("C2", "s.B")),
+            f"{wide(3)}, s STRUCT<a: INT, b: INT>",
+            f"{FIRST},`c2`,`s`.`b`",
+        ),
+        (
+            Destination(statistics=("s", "stream_offset")),
+            "s STRUCT<a: INT, `b``c`: INT>",
+            f"{FIRST},`s`.`a`,`s`.`b``c`",
+        ),
+        (
+            Destination(statistics=(), partition_columns=("stream_partition",)),
+            "a INT",
+            "`stream_offset`,`message_timestamp`",
+        ),
         (Destination(properties={"delta.dataSkippingNumIndexedCols": "5"}), wide(40), None),
     ],
-)  # fmt: skip
+)
 def test_the_coordinates_come_first_then_the_streams_own_columns(
     destination: Destination, ddl: str, expected: str | None
 ) -> None:

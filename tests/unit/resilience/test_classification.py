@@ -360,7 +360,7 @@ def test_what_delta_refuses_by_name_needs_a_person_when_no_other_rule_knows_it(
 
 def test_an_outage_inside_an_unknown_condition_of_delta_stays_one() -> None:
     text = (
-        "org.apache.spark.sql.delta.DeltaIllegalStateException: [DELTA_UNIVERSAL_FORMAT_CONVERSION_FAILED] x\n"
+        "org.apache.spark.sql.delta.DeltaIllegalStateException: [DELTA_UNIVERSAL_FORMAT_CONVERSION_FAILED]\n"
         "\tat a.b(C.scala:1)\nCaused by: java.net.SocketTimeoutException: Read timed out\n"
     )
     assert Classifier().classify(text).action is Action.RETRY
