@@ -24,15 +24,18 @@ def fitted(classified: DataFrame, limits: TableLimits) -> DataFrame:
     """In: what `transform` makes, with the column `_format`. Out: the same without it; accepted records that
     the table would refuse are rejected.
     """
-    checks = [_unfit_partition(column, limits) for column in limits.partitions]
+    row = records.ROW
+    checks = [_unfit_partition(column, row, limits) for column in limits.partitions]
     if limits.partitions and limits.folders and _may_be_too_long(limits):
-        checks.append(_too_long_together(limits))
-    checks += [_violated(constraint) for constraint in limits.constraints]
-    whole = F.struct(*[F.col(c) for c in classified.columns]).alias(_WHOLE)
-    unpacked = classified.select(whole, f"{records.ROW}.*")
-    accepted = F.col(f"{_WHOLE}.{records.ROUTE}") == Route.ACCEPTED.value
-    found = F.when(accepted, F.array_compact(F.array(*[c.cast(_FAULT) for c in checks])))
-    told = unpacked.select(f"{_WHOLE}.*", found.alias(_UNFIT))
+        checks.append(_too_long_together(row, limits))
+    told = classified.withColumn(_UNFIT, _of_accepted(checks))
+    if limits.constraints:
+        # Their expressions name the table's columns, some of which the record has too.
+        whole = F.struct(*[F.col(c) for c in told.columns]).alias(_WHOLE)
+        violated = [_violated(constraint) for constraint in limits.constraints]
+        both = F.concat(F.col(f"{_WHOLE}.{_UNFIT}"), _of_accepted(violated, f"{_WHOLE}.{records.ROUTE}"))
+        kept_whole = [F.col(f"{_WHOLE}.{c}") for c in classified.columns]
+        told = told.select(whole, f"{row}.*").select(*kept_whole, both.alias(_UNFIT))
     unfit = F.coalesce(F.size(F.col(_UNFIT)) > 0, F.lit(False))
     changed = {
         records.ROUTE: F.when(unfit, F.lit(Route.REJECTED.value)).otherwise(F.col(records.ROUTE)),
@@ -43,9 +46,16 @@ def fitted(classified: DataFrame, limits: TableLimits) -> DataFrame:
     return told.select(*[changed.get(c, F.col(c)).alias(c) for c in kept])
 
 
-def _unfit_partition(column: str, limits: TableLimits) -> Column:
+def _of_accepted(checks: list[Column], route: str = records.ROUTE) -> Column:
+    """The faults of an accepted record; NULL of another."""
+    accepted = F.col(route) == Route.ACCEPTED.value
+    found = F.array_compact(F.array(*checks)) if checks else F.array()
+    return F.when(accepted, found.cast(f"ARRAY<{_FAULT}>"))
+
+
+def _unfit_partition(column: str, row: str, limits: TableLimits) -> Column:
     """NULL, or the fault of a value that Delta could not put into a folder's name and read back."""
-    value = F.col(f"`{column}`")
+    value = F.col(f"{row}.`{column}`")
     text = value.cast("string")
     found = (
         F.when(F.octet_length(value) == 0, "the empty text, which comes back as NULL")
@@ -58,18 +68,18 @@ def _unfit_partition(column: str, limits: TableLimits) -> Column:
             found = found.when(F.endswith(text, F.lit(".")), "a dot at its end, which this store refuses")
         # A third of the limit cannot be passed, whatever of it is escaped.
         safe = (LONGEST_NAME - _before(column)) // 3
-        long = (F.octet_length(value) > safe) & (_length(column) > LONGEST_NAME)
+        long = (F.octet_length(value) > safe) & (_length(column, row) > LONGEST_NAME)
         told = F.concat(
             F.lit("a folder's name of "),
-            _length(column).cast("string"),
+            _length(column, row).cast("string"),
             F.lit(f" bytes, and {LONGEST_NAME} is the most"),
         )
         found = found.when(long, told)
-    return F.when(value.isNotNull() & found.isNotNull(), _partition_fault(column, found))
+    return F.when(found.isNotNull(), _partition_fault(column, found))
 
 
-def _too_long_together(limits: TableLimits) -> Column:
-    total = sum((_length(c) + 1 for c in limits.partitions), F.lit(0))
+def _too_long_together(row: str, limits: TableLimits) -> Column:
+    total = sum((_length(c, row) + 1 for c in limits.partitions), F.lit(0))
     found = F.concat(
         F.lit("folders' names of "),
         total.cast("string"),
@@ -86,9 +96,9 @@ def _before(column: str) -> int:
     return escaped_length(column) + 1
 
 
-def _length(column: str) -> Column:
+def _length(column: str, row: str) -> Column:
     """Bytes of the folder's name, `column=value` with what is escaped."""
-    text = F.col(f"`{column}`").cast("string")
+    text = F.col(f"{row}.`{column}`").cast("string")
     value = F.octet_length(text) + F.lit(2) * F.regexp_count(text, F.lit(_JAVA_CLASS))
     return F.lit(_before(column)) + F.coalesce(value, F.lit(len(_NULL_FOLDER)))
 
