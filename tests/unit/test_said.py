@@ -67,3 +67,15 @@ def test_the_summary_of_facts_has_the_second_line_too() -> None:
     assert facts_of(inner).summary.endswith(
         "CHECK constraint pos (a > 0) violated by row with values: - a : -5"
     )
+
+
+def test_every_line_of_a_message_is_read_from_a_python_traceback() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    x()\n'
+        "tidemark.contract.errors.SchemaConflict: [TIDEMARK_SCHEMA] differ:\n- a: INT\n- b: INT\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        'Traceback (most recent call last):\n  File "b.py", line 1, in g\n    y()\nValueError: outer\n'
+    )
+    outer, inner = facts_of(text).links
+    assert outer.message == "outer"
+    assert inner.message == "[TIDEMARK_SCHEMA] differ:\n- a: INT\n- b: INT"
