@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -126,12 +126,12 @@ def test_a_value_comes_back_as_it_was_or_its_record_is_rejected(
     assert 50 < len(told) < 350
 
 
-@pytest.mark.parametrize("value", ["a\x00", "a" * 248, "%" * 83])
+@pytest.mark.parametrize("value", ["a\x00", "a" * 248, "%" * 83], ids=["nul", "long", "escaped"])
 def test_what_is_rejected_would_fail_the_whole_batch(
     spark: SparkSession, tmp: Callable[[str], str], value: str
 ) -> None:
     rows = classified(spark, ["good", value]).select("row.*")
-    with pytest.raises(PySparkException):
+    with pytest.raises(Exception, match="TASK_WRITE_FAILED"):
         land(TableRef(path=tmp("t")), rows, 2)
 
 
@@ -174,9 +174,8 @@ def test_another_reader_sees_null_where_a_value_is_rejected_for_it(
     path = tmp("by_country")
     land(TableRef(path=path), classified(spark, ["", "__HIVE_DEFAULT_PARTITION__", "a b"]).select("row.*"), 3)
     # The log is what every reader goes by.
-    log = [p.read_text() for p in (Path(path) / "_delta_log").glob("*1.json")]
-    assert log[0].count('"partitionValues":{"country":null}') == 1
-    assert log[0].count('"partitionValues":{"country":"a b"}') == 1
+    log = (Path(path) / "_delta_log/00000000000000000001.json").read_text()
+    assert set(re.findall('"partitionValues":{"country":([^}]*)}', log)) == {"null", '"a b"'}
 
 
 def test_a_table_is_not_created_when_it_would_be_partitioned_by_moments(
