@@ -12,6 +12,10 @@ from tidemark.contract.errors import NonRetriableError
 from tidemark.contract.observer import SilentObserver
 
 Make = Callable[..., StreamUnderTest]
+BY_HAND = (
+    "id INT, name VARCHAR(4) NOT NULL, stream_topic_id STRING, stream_partition INT, stream_offset BIGINT,"
+    " message_timestamp TIMESTAMP, source_topic STRING, processing_version STRING"
+)
 
 
 class AltersAtStart(SilentObserver):
@@ -60,14 +64,13 @@ def test_a_value_that_names_no_folder_costs_its_record_alone(stream: Make) -> No
 
 def test_a_constraint_of_the_table_costs_its_record_alone(stream: Make) -> None:
     events = stream(schema={"ddl": "id INT, name STRING"})
+    events.spark.sql(f"CREATE TABLE {events.table.sql} ({BY_HAND}) USING delta")
     events.produce(good(1))
     events.land()
     alter(events, "ADD CONSTRAINT small CHECK (id < 100)")
     alter(events, "ADD CONSTRAINT `divides it` CHECK (100 / id > 0)")
-    alter(events, "ALTER COLUMN name SET NOT NULL")
-    events.produce(
-        good(2), good(100), b'{"id": 0, "name": "x"}', b'{"id": 3}', b'{"name": "null is not true"}'
-    )
+    no_id, long = b'{"name": "null"}', b'{"id": 4, "name": "12345"}'
+    events.produce(good(2), good(100), b'{"id": 0, "name": "x"}', b'{"id": 3}', no_id, long)
     events.land()
     assert events.ids() == [1, 2]
     told = {int(x["offset"]): x for x in events.dead_letters()}
@@ -76,15 +79,17 @@ def test_a_constraint_of_the_table_costs_its_record_alone(stream: Make) -> None:
         3: "TRANSFORM_FAILED",
         4: "RULE_VIOLATED",
         5: "RULE_VIOLATED",
+        6: "RULE_VIOLATED",
     }
     assert "CHECK constraint small of the table is not true: id < 100" in told[2]["message"]
     assert "NOT NULL of name" in told[4]["message"]
+    assert "VARCHAR(4) of name" in told[6]["message"]
 
     # One that is added between the start and the batch: the stream starts again, and knows it.
     events.produce(good(8), good(9))
     assert run_with(events, "ADD CONSTRAINT not_eight CHECK (id <> 8)") is None
     assert events.ids() == [1, 2, 9]
-    assert letters(events)[6] == "RULE_VIOLATED"
+    assert letters(events)[7] == "RULE_VIOLATED"
 
 
 def test_a_constraint_that_no_record_can_be_judged_by_stops_the_stream_with_what_violates_it(

@@ -84,9 +84,12 @@ def _tried(
         except Exception as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             text = said(cause)
-            if "DELTA_UNKNOWN_CONFIGURATION" in text and _in_unity_catalog(destination):
-                return  # Databricks knows properties that open-source Delta does not
             names = spoken_of(cause, destination)
+            if names and "DELTA_UNKNOWN_CONFIGURATION" in text and _in_unity_catalog(destination):
+                # Databricks knows properties that open-source Delta does not.
+                known = {n: v for n, v in destination.properties.items() if n not in names}
+                yield from _tried(spark, destination.model_copy(update={"properties": known}), schema, at)
+                return
             where = ("properties", names[0]) if len(names) == 1 else ("properties",)
             yield (*at, *where), f"Delta refuses it: {text}", "correct or remove it"
 
