@@ -31,6 +31,7 @@ from tidemark.platform.session import local_session
 
 REFERENCE = {
     "tidemark": "bare from_json append",
+    "tidemark, statistics of the coordinates": "bare from_json append",
     "tidemark, landing only": "bare raw append",
     "tidemark, CSV": "tidemark",
     "tidemark, Avro": "tidemark",

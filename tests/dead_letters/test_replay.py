@@ -101,6 +101,21 @@ def test_a_mended_letter_lands_once_under_its_own_coordinates_when_it_is_replaye
     assert flow.ids() == sorted([*before, 7, 50])
 
 
+def test_a_mended_letter_that_the_table_would_refuse_is_rejected_by_itself(
+    stream: MakeStream, letters: MakeLetters
+) -> None:
+    flow = stream()
+    flow.produce(good(1), BAD, b"{")
+    flow.land()
+    flow.spark.sql(f"ALTER TABLE {flow.table.sql} ADD CONSTRAINT small CHECK (id < 100)")
+    kept = letters(flow)
+    kept.keep()
+    mended = Edit(expression="if(payload = '{', '{\"id\": 3}', '{\"id\": 666}')")
+    done = kept.replay(Choice(), edit=mended)
+    assert (done.resolved, done.rejected, done.codes) == (1, 1, {"RULE_VIOLATED": 1})
+    assert flow.ids() == [1, 3]
+
+
 def test_a_letter_is_parked_when_it_failed_three_times(kept: Letters) -> None:
     before = kept.stream.ids()
     those = Choice(codes=("INVALID_UTF8",))

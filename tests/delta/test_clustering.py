@@ -44,7 +44,7 @@ def test_a_table_is_clustered_by_the_columns_that_the_configuration_names(
     detail = spark.sql(f"DESCRIBE DETAIL {table.sql}").first()
     assert detail is not None
     assert (detail["clusteringColumns"], detail["numFiles"]) == (["stream_offset", "id"], 1)
-    with pytest.raises(SchemaConflict, match="clustering column nothing"):
+    with pytest.raises(SchemaConflict, match="cluster-by: the table has no column nothing"):
         tables.create(
             spark, TableRef(path=str(tmp_path / "u")), schema, Destination(**place, cluster_by=("nothing",))
         )

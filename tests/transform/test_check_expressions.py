@@ -9,6 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.cli.app import main
+from tidemark.config.destination import TableRef
+from tidemark.config.stream import Destination
+from tidemark.contract.errors import ConfigError
+from tidemark.sink.table import create
 from tidemark.transform.expressions import unstable, unstable_as_analysed
 
 CONFIGURATION = """\
@@ -111,3 +115,58 @@ def test_a_rule_that_hides_what_it_calls_is_a_fault(
 @pytest.mark.parametrize("expression", CLOCKS)
 def test_comments_and_identifiers_hide_nothing_from_the_check_of_the_text(expression: str) -> None:
     assert unstable(expression, frozenset({"id"}))
+
+
+PROPERTIES = """\
+kafka: {bootstrap-servers: 'localhost:9092'}
+connector:
+  topics:
+    orders:
+      kafka-topic: orders
+      schema: {ddl: 'id STRING, amount DECIMAL(10,2)'}
+      destination:
+        table: orders
+        properties:
+          delta.checkpointInterval: "7"
+          delta.enableChangeDataFeed: maybe
+    others:
+      kafka-topic: others
+      schema: {ddl: 'id STRING'}
+      destination:
+        table: others
+        properties: {delta.nothingKnown: "1"}
+    raw:
+      kafka-topic: raw
+      landing:
+        destination:
+          table: main.raw.records
+          properties: {delta.logRetentionDuration: interval 1 month, delta.ofDatabricks: "1"}
+    right:
+      kafka-topic: right
+      schema: {ddl: 'id STRING'}
+      destination: {table: right, properties: {delta.appendOnly: "true", ours: x}}
+"""
+
+
+def test_properties_that_delta_refuses_are_named_by_the_check_as_by_a_start(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "tidemark.yml"
+    config.write_text(PROPERTIES)
+    assert main(["check", "--config", str(config), "--json"]) == 2
+    faults = {f["key"]: f["problem"] for f in json.loads(capsys.readouterr().out)["faults"]}
+    at = "connector.topics."
+    assert set(faults) == {
+        f'{at}orders.destination.properties."delta.enableChangeDataFeed"',
+        f'{at}others.destination.properties."delta.nothingKnown"',
+        f'{at}raw.landing.destination.properties."delta.logRetentionDuration"',
+    }
+    assert all(problem.startswith("Delta refuses it: ") for problem in faults.values())
+    schema = spark.createDataFrame([], "id STRING").schema
+    destination = Destination(properties={"delta.enableChangeDataFeed": "maybe", "delta.appendOnly": "true"})
+    with pytest.raises(ConfigError) as refused:
+        create(spark, TableRef(path=str(tmp_path / "t")), schema, destination)
+    told = refused.value.message
+    assert told.startswith(
+        "Delta refuses destination.properties delta.enableChangeDataFeed = maybe: For input"
+    )

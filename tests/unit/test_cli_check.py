@@ -178,3 +178,115 @@ def test_a_type_that_was_meant_is_named_when_the_schema_has_an_unknown_one(
     faults = {fault["problem"]: fault["hint"] for fault in told["faults"]}
     assert code == 2
     assert faults[f"type {written.split('(')[0]} is not supported (word 2)"].startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "destination", "key", "problem"),
+    [
+        (
+            "id INT, tags ARRAY<INT>",
+            "partition-columns: [Tags]",
+            "partition-columns",
+            "tags is ARRAY<INT>, which",
+        ),
+        (
+            "id INT, m MAP<STRING, INT>",
+            "partition-columns: [m]",
+            "partition-columns",
+            "m is MAP<STRING,INT>, which",
+        ),
+        ("id INT, b BOOLEAN", "cluster-by: [B]", "cluster-by", "b is BOOLEAN, which Delta cannot cluster by"),
+        ("id INT", "statistics: [none]", "statistics", "the table has no column none"),
+        ("id INT, b BINARY", "statistics: [b]", "statistics", "b is of a type that Delta keeps no lowest"),
+        ("id INT", "statistics: [ID], partition-columns: [id]", "statistics", "ID is a partition column"),
+        (
+            "id INT, _change_type STRING",
+            "properties: {delta.enableChangeDataFeed: 'true'}",
+            "properties",
+            "_change_type is a column that the change data feed adds itself",
+        ),
+        (
+            "id INT",
+            "properties: {delta.logRetentionDuration: interval 1 day}",
+            'properties."delta.logRetentionDuration"',
+            "it keeps its log for interval 1 day only",
+        ),
+    ],
+)
+def test_what_stops_a_start_is_a_fault_of_the_table(
+    config: Path, capsys: pytest.CaptureFixture[str], ddl: str, destination: str, key: str, problem: str
+) -> None:
+    stream = f"{{kafka-topic: o, schema: {{ddl: '{ddl}'}}, destination: {{table: t, {destination}}}}}"
+    config.write_text(f"kafka: {{bootstrap-servers: 'a:1'}}\nconnector: {{topics: {{o: {stream}}}}}\n")
+    code, told = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = told["faults"]
+    assert (code, fault["key"]) == (2, f"connector.topics.o.destination.{key}")
+    assert fault["problem"].startswith(problem)
+    assert fault["hint"]
+
+
+def test_a_column_may_be_named_in_another_letter_case(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(config.read_text().replace("[cob]", "[COB]\n        statistics: [AMOUNT, Id]"))
+    code, told = answer(capsys, "check", "--quick", "--config", str(config))
+    assert (code, told["faults"]) == (0, [])
+
+
+def test_a_raw_table_is_not_partitioned_by_bytes(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    landing = "landing: {destination: {table: raw, partition-columns: [message_key]}}"
+    config.write_text(config.read_text() + f"      {landing}\n")
+    code, told = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = told["faults"]
+    assert (code, fault["key"]) == (2, "connector.topics.orders.landing.destination.partition-columns")
+    assert fault["problem"].startswith("message_key is BINARY")
+
+
+def test_a_column_that_delta_cannot_name_is_a_fault(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text(config.read_text().replace("{epoch: ms}", "{epoch: ms, column: at noon}"))
+    code, told = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = told["faults"]
+    assert (code, fault["problem"][:38]) == (2, "a column cannot be named `at noon`: De")
+
+
+def test_merge_keys_are_compared_as_a_start_does(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    merge = "idempotency: {mode: merge, merge-keys: [ID], order-by: amount}"
+    config.write_text(config.read_text() + f"      {merge}\n")
+    code, told = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = told["faults"]
+    assert (code, fault["key"]) == (2, "connector.topics.orders.idempotency.merge-keys")
+    assert fault["problem"] == "the table has no column ID"
+
+
+def test_a_default_of_the_ddl_points_to_the_key_that_gives_one(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (config.parent / "orders.ddl").write_text(
+        "id STRING, o STRUCT<amount: INT DEFAULT 5>, when TIMESTAMP, cob DATE"
+    )
+    code, told = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = told["faults"]
+    assert code == 2
+    assert (fault["problem"], fault["hint"]) == (
+        "a schema has no DEFAULT (word 10)",
+        "write fields.o.amount.default instead",
+    )
+
+
+@pytest.mark.parametrize(("options", "right"), [("", False), ("{epoch: us}", True)])
+def test_nanoseconds_of_avro_are_no_timestamp(
+    config: Path, capsys: pytest.CaptureFixture[str], options: str, right: bool
+) -> None:
+    nanos = {"type": "long", "logicalType": "timestamp-nanos"}
+    record = {"type": "record", "name": "r", "fields": [{"name": "at", "type": ["null", nanos]}]}
+    (config.parent / "w.avsc").write_text(json.dumps(record))
+    fields = f"fields: {{at: {options}}}, " if options else ""
+    stream = (
+        "{kafka-topic: o, supported-formats: [AVRO], avro: {writer-schema: w.avsc}, schema: {ddl: "
+        f"at TIMESTAMP}}, {fields}destination: {{table: t}}}}"
+    )
+    config.write_text(f"kafka: {{bootstrap-servers: 'a:1'}}\nconnector: {{topics: {{o: {stream}}}}}\n")
+    _, told = answer(capsys, "check", "--quick", "--config", str(config))
+    assert told["ok"] is right
+    if not right:
+        assert "timestamp-nanos" in told["faults"][0]["problem"]

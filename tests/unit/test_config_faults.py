@@ -177,6 +177,38 @@ def test_a_stream_that_does_not_say_where_or_what_is_a_fault(
         ),
         (
             two_streams(
+                "kafka-topic: t, destination: {bucket: ., path: ./same}",
+                "kafka-topic: u, destination: {bucket: ./, path: same/.}",
+            ),
+            "the table /",
+        ),
+        (
+            two_streams(
+                "kafka-topic: t, destination: {bucket: 'file:///d', path: x}",
+                "kafka-topic: u, destination: {bucket: /d//, path: x}",
+            ),
+            "the table /d/x is the table of stream a already",
+        ),
+        (
+            one_stream(base="kafka-topic: t, schema: {ddl: x INT}, destination: {bucket: ./d, path: ./}"),
+            "must not be empty",
+        ),
+        (
+            one_stream(
+                base="kafka-topic: t, schema: {ddl: x INT}, destination: {table: d, statistics: [x],"
+                " properties: {delta.dataSkippingNumIndexedCols: '3'}}"
+            ),
+            "contradicts statistics: both say which columns have statistics",
+        ),
+        (
+            one_stream(
+                base="kafka-topic: t, schema: {ddl: x INT}, destination: {table: d,"
+                " properties: {delta.IsolationLevel: WriteSerializable}}"
+            ),
+            "is refused: the ledger needs Serializable",
+        ),
+        (
+            two_streams(
                 "kafka-topic: t, destination: {table: main.s.x}",
                 "kafka-topic: t, destination: {table: MAIN.s.x}",
             ),
@@ -256,6 +288,27 @@ def test_a_stream_that_does_not_say_where_or_what_is_a_fault(
 )
 def test_keys_that_contradict_each_other_are_a_fault(tmp_path: Path, text: str, problem: str) -> None:
     assert [f for f in faults_of(text, tmp_path) if f.problem.startswith(problem)]
+
+
+@pytest.mark.parametrize(
+    ("servers", "problem"),
+    [
+        ("'a:1,b,c:2'", "server 2 of 3 is not `host:port`, such as `localhost:9092`: `b`"),
+        ("['a:1', 'b:99999']", "server 2 of 2 is not `host:port`, such as `localhost:9092`: `b:99999`"),
+        ("'[fe80::1%]:9092'", "server is not `host:port`, such as `localhost:9092`: `[fe80::1%]:9092`"),
+        ("'${SERVERS}'", "server 2 of 2 is not `host:port`, such as `localhost:9092`"),
+    ],
+)
+def test_the_server_that_is_wrong_is_named(tmp_path: Path, servers: str, problem: str) -> None:
+    text = one_stream().replace("localhost:9092", servers)
+    (fault,) = faults_of(text, tmp_path, SERVERS="a:1,of-the-environment")
+    assert fault.problem == problem
+
+
+def test_an_address_may_name_its_interface(tmp_path: Path) -> None:
+    text = one_stream().replace("localhost:9092", "'[fe80::1%eth0]:9092,[::1]:9093'")
+    settings = parse_settings(text, root=tmp_path, environ={})
+    assert settings.kafka.bootstrap_servers == "[fe80::1%eth0]:9092,[::1]:9093"
 
 
 def test_a_key_that_stands_twice_is_a_fault(tmp_path: Path) -> None:

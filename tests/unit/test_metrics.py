@@ -188,4 +188,4 @@ def test_what_streams_tell_becomes_metrics_and_what_health_asks_for() -> None:
     assert observer.outcomes() == {"s": None}
     assert (observer.facts()["s"].lag, observer.facts()["s"].running) == (0, True)
     observer.stream_ended("s", RuntimeError("gone\nsecond line"))
-    assert (observer.facts()["s"].running, observer.facts()["s"].problem) == (False, "gone")
+    assert (observer.facts()["s"].running, observer.facts()["s"].problem) == (False, "gone second line")

@@ -19,8 +19,6 @@ from tidemark.contract.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidemark.transform.plan import DecodePlan
-
 app = typer.Typer()
 
 
@@ -45,6 +43,8 @@ def check(
             print_json({"ok": False, "faults": [asdict(fault) for fault in e.faults]})
             raise typer.Exit(e.exit_code) from None
         raise
+    from tidemark.cli.check_tables import has_properties
+
     unseen = quick and any(s.rules or s.enrich for s in settings.streams.values())
     if as_json:
         print_json(
@@ -60,21 +60,31 @@ def check(
     for name, stream in settings.streams.items():
         tables = ", ".join(f"{kind} {table}" for kind, table in settings.tables(name).items())
         console.print(f"[green]✓[/] {name}: {stream.kafka_topic} → {tables}")
-    console.print("No fault." + (" Rules and enrichment were not analysed." if unseen else ""))
+    untried = quick and any(has_properties(s) for s in settings.streams.values())
+    console.print(
+        "No fault."
+        + (" Rules and enrichment were not analysed." if unseen else "")
+        + (" Table properties were not tried." if untried else "")
+    )
 
 
 def schema_faults(settings: Settings, *, quick: bool = False) -> list[Fault]:
     """Faults of what the configuration names: schemas, field options, rules, columns of the tables.
 
-    Starts Spark if there are expressions to analyse, unless `quick`.
+    Starts Spark if there are expressions to analyse or table properties to try, unless `quick`.
     """
+    from tidemark.cli.check_tables import has_properties, landing_faults, table_faults
     from tidemark.transform import decode_plan
 
-    decoded = {name: s for name, s in settings.streams.items() if s.destination is not None}
-    spark = _session() if not quick and any(s.rules or s.enrich for s in decoded.values()) else None
+    streams = settings.streams
+    asks = any(s.rules or s.enrich or has_properties(s) for s in streams.values())
+    spark = _session() if asks and not quick else None
     faults: list[Fault] = []
-    for name, stream in decoded.items():
+    for name, stream in streams.items():
         at: KeyPath = (*TOPICS, name)
+        faults += [settings.fault(*found) for found in landing_faults(stream, at, spark)]
+        if stream.destination is None:
+            continue
         # without Spark an expression's type is unknown, so these are left for the full check
         seen = stream if spark is not None else stream.model_copy(update={"enrich": {}})
         try:
@@ -86,14 +96,14 @@ def schema_faults(settings: Settings, *, quick: bool = False) -> list[Fault]:
                 plan = decode_plan(bare, base_dir=settings.config_dir)
             except ConfigError:
                 continue  # the schema itself is at fault, so its columns are not known
-        faults += [settings.fault(*found) for found in _columns(stream, plan, at)]
+        faults += [settings.fault(*found) for found in table_faults(stream, plan.table_schema, at, spark)]
     return faults
 
 
 def _session() -> SparkSession:
     from tidemark.platform.session import get_session
 
-    with Console(stderr=True).status("Starting Spark to analyse rules and enrichment"):
+    with Console(stderr=True).status("Starting Spark to analyse expressions and try table properties"):
         return get_session("tidemark check")
 
 
@@ -122,24 +132,3 @@ def _located(text: str, stream: Stream, at: KeyPath) -> tuple[KeyPath, str, str]
         problem, _, hint = problem.partition("; ")
         return (*at, *path), problem, hint
     return at, text, ""
-
-
-def _columns(stream: Stream, plan: DecodePlan, at: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
-    """Columns that the configuration names and the table would not have, or cannot be partitioned by."""
-    from tidemark.sink.partitioning import BY_DATE, MOMENT, moments_among
-
-    names = [*plan.table_schema.fieldNames(), *stream.enrich]
-    known = {name.lower() for name in names}
-    destination = stream.destination
-    wanted: list[tuple[KeyPath, tuple[str, ...]]] = [
-        (("destination", "partition-columns"), destination.partition_columns if destination else ()),
-        (("destination", "cluster-by"), destination.cluster_by if destination else ()),
-        (("idempotency", "merge-keys"), stream.idempotency.merge_keys),
-        (("idempotency", "order-by"), (stream.idempotency.order_by,) if stream.idempotency.order_by else ()),
-    ]
-    for key, columns in wanted:
-        for column in columns:
-            if column.lower() not in known:
-                yield (*at, *key), f"the table has no column {column}", f"it has {', '.join(names)}"
-    for column in moments_among(destination.partition_columns if destination else (), plan.table_schema):
-        yield (*at, "destination", "partition-columns"), f"{column} {MOMENT}", BY_DATE

@@ -11,6 +11,14 @@ def kebab(name: str) -> str:
     return name.rstrip("_").replace("_", "-")
 
 
+class Misread(ValueError):
+    """A part of a value is wrong: which, and why. The part is shown where the value may be."""
+
+    def __init__(self, part: str, problem: str) -> None:
+        super().__init__(problem)
+        self.part = part
+
+
 class Section(BaseModel):
     """One section of the file. Keys are kebab-case there and snake_case here; unknown keys are faults.
 

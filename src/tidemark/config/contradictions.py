@@ -19,6 +19,9 @@ REFUSED_TABLE_PROPERTIES = {
     "delta.isolationLevel": "the ledger needs Serializable and sets it itself",
 }
 
+_REFUSED = {name.lower(): why for name, why in REFUSED_TABLE_PROPERTIES.items()}
+_STATISTICS = ("delta.dataskippingstatscolumns", "delta.dataskippingnumindexedcols")
+
 MOST_CLUSTERING_COLUMNS = 4
 """Delta's own limit."""
 
@@ -99,7 +102,7 @@ def destination_faults(destination: Destination, at: KeyPath) -> Iterator[Findin
         for key in ("bucket", "path"):
             if getattr(destination, key) is None:
                 yield (*at, key), "is missing", "write bucket and path, or table for a catalog name"
-            elif not str(getattr(destination, key)).strip("/") and (
+            elif _names_nothing(str(getattr(destination, key)), key) and (
                 key == "path" or destination.bucket != "/"
             ):
                 yield (*at, key), "must not be empty", "name the folder of the table"
@@ -108,6 +111,7 @@ def destination_faults(destination: Destination, at: KeyPath) -> Iterator[Findin
     for key, columns in (
         ("partition-columns", destination.partition_columns),
         ("cluster-by", destination.cluster_by),
+        ("statistics", destination.statistics or ()),
     ):
         doubled = [column for column, n in Counter(c.lower() for c in columns).items() if n > 1]
         if doubled:
@@ -116,9 +120,18 @@ def destination_faults(destination: Destination, at: KeyPath) -> Iterator[Findin
         yield (*at, "cluster-by"), "contradicts partition-columns: Delta knows one of the two", "remove one"
     if len(destination.cluster_by) > MOST_CLUSTERING_COLUMNS:
         yield (*at, "cluster-by"), f"has more than {MOST_CLUSTERING_COLUMNS} columns", "name fewer"
-    for name, why in REFUSED_TABLE_PROPERTIES.items():
-        if name in destination.properties and destination.properties[name] != "Serializable":
-            yield (*at, "properties", name), f"is refused: {why}", "remove it"
+    for written, value in destination.properties.items():
+        # Delta knows its own properties in any letter case.
+        why = _REFUSED.get(written.lower())
+        if why is not None and value != "Serializable":
+            yield (*at, "properties", written), f"is refused: {why}", "remove it"
+        if written.lower() in _STATISTICS and destination.statistics is not None:
+            problem = "contradicts statistics: both say which columns have statistics"
+            yield (*at, "properties", written), problem, "remove one of the two"
+
+
+def _names_nothing(written: str, key: str) -> bool:
+    return all(part == "" or (part == "." and key == "path") for part in written.split("/"))
 
 
 def _landing_places(stream: Stream, at: KeyPath) -> Iterator[Finding]:

@@ -95,10 +95,22 @@ def is_folder(bucket: str) -> bool:
 
 
 def location(text: str, *, root: Path) -> str:
-    """A folder as written in the configuration, made absolute: relative ones lie under `root`."""
-    if _SCHEME.match(text):
-        return text.rstrip("/") if not text.endswith(":///") else text
-    return _tidy(text) if text.startswith("/") else os.path.normpath(root / os.path.expanduser(text))
+    """A folder as written in the configuration, made absolute, in the one spelling that Hadoop gives it:
+    relative ones lie under `root`.
+
+    >>> location("file:///data//lake/./x/", root=Path("/"))
+    'file:/data/lake/x'
+    """
+    if not _SCHEME.match(text):
+        return _tidy(os.path.join(root, os.path.expanduser(text)))
+    scheme, _, rest = text.partition(":")
+    authority = ""
+    if rest.startswith("//"):
+        authority, _, rest = rest[2:].partition("/")
+    path = _tidy("/" + rest)
+    if authority:
+        return f"{scheme.lower()}://{authority}{path.rstrip('/')}"
+    return f"{scheme.lower()}:{path}"
 
 
 def table_ref(destination: Destination, *, root: Path, scheme: str = "s3a") -> TableRef:
@@ -112,15 +124,14 @@ def table_ref(destination: Destination, *, root: Path, scheme: str = "s3a") -> T
         return TableRef(name=destination.table)
     if destination.bucket is None or destination.path is None:
         raise ValueError("write `bucket` and `path`, or `table`")
-    if is_folder(destination.bucket):
-        base = location(destination.bucket, root=root)
-    else:
-        base = f"{scheme}://{destination.bucket.strip('/')}"
-    return TableRef(path=f"{base.rstrip('/')}/{destination.path.strip('/')}")
+    bucket = destination.bucket
+    base = bucket if is_folder(bucket) else f"{scheme}://{bucket.strip('/')}"
+    return TableRef(path=location(f"{base.rstrip('/')}/{destination.path}", root=root))
 
 
 def _tidy(path: str) -> str:
-    return re.sub(r"/+", "/", path).rstrip("/") or "/"
+    # POSIX keeps two slashes at the front, and so does `normpath`.
+    return os.path.normpath("/" + path.lstrip("/"))
 
 
 def _quoted(part: str) -> str:

@@ -7,9 +7,12 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from tidemark.config.base import Section
+from tidemark.config.base import Misread, Section
 
-HOST_AND_PORT = re.compile(r"^(?:[A-Za-z][A-Za-z0-9_+]*://)?(?:\[[0-9A-Fa-f:.]+\]|[^\s:/,@\[\]]+):(\d{1,5})$")
+HOST_AND_PORT = re.compile(
+    r"^(?:[A-Za-z][A-Za-z0-9_+]*://)?(?:\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[^\s:/,@\[\]]+):(\d{1,5})$"
+)
+"""An IPv6 address may name its interface: `[fe80::1%eth0]:9092`."""
 
 OWN_PROPERTIES = {
     "bootstrap.servers": "kafka.bootstrap-servers",
@@ -194,10 +197,11 @@ class KafkaSettings(Section):
     @classmethod
     def _host_and_port(cls, value: str) -> str:
         servers = [server.strip() for server in value.split(",") if server.strip()]
-        for server in servers:
+        for number, server in enumerate(servers, 1):
             match = HOST_AND_PORT.match(server)
             if not match or not 0 < int(match.group(1)) < 65536:
-                raise ValueError("names a server that is not `host:port`, such as `localhost:9092`")
+                which = f"server {number} of {len(servers)}" if len(servers) > 1 else "server"
+                raise Misread(server, f"{which} is not `host:port`, such as `localhost:9092`")
         if not servers:
             raise ValueError("names no server; write `host:port`, such as `localhost:9092`")
         return ",".join(servers)

@@ -28,6 +28,11 @@ class Destination(Section):
     cluster_by: tuple[str, ...] = Field(
         (), description="Columns of liquid clustering instead, up to four; `tidemark maintain` clusters."
     )
+    statistics: tuple[str, ...] | None = Field(
+        None,
+        description="Columns that readers may skip files by, besides the coordinates; nested ones with"
+        " dots. By default the table's own, as many as Delta takes (32 in all). Set at its creation.",
+    )
     properties: dict[str, str] = Field(
         default_factory=dict, description="Further Delta table properties, set when the table is created."
     )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from tidemark.config.base import Section
+from tidemark.config.base import Misread, Section
 from tidemark.config.faults import KeyPath
 from tidemark.config.redaction import is_secret_name
 from tidemark.config.shape import Finding, keys_of, sections_in
@@ -108,7 +108,10 @@ def _words(error: ErrorDetails, model: type[Section], loc: KeyPath, *, shown: bo
     if kind == "missing":
         return "is missing", _add_it(model, loc)
     if kind == "value_error":
-        problem, _, hint = str(context.get("error", error["msg"])).partition("; ")
+        cause = context.get("error", error["msg"])
+        problem, _, hint = str(cause).partition("; ")
+        if isinstance(cause, Misread) and shown and not is_secret_name(key):
+            problem = f"{problem}: `{cause.part}`"
         return problem, hint
     if kind in ("literal_error", "enum"):
         problem, hint = _choice(str(context["expected"]), value)

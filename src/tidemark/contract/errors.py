@@ -20,7 +20,9 @@ users write raise them, or subclasses, to say which kind their failure is.
 
 from __future__ import annotations
 
-from tidemark.contract.failures import UNCLASSIFIED, Facts, Verdict
+import re
+
+from tidemark.contract.failures import UNCLASSIFIED, Facts, Verdict, in_one_line
 
 
 class TidemarkError(Exception):
@@ -122,8 +124,7 @@ def said(error: BaseException) -> str:
     """One line for a person: what went wrong and, of a JVM's error, its first cause; no hint, no trace."""
     if isinstance(error, TidemarkError):
         return error.message
-    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith(_SAYS_NOTHING)]
-    if not lines:
-        return type(error).__name__
-    causes = [line.removeprefix(_CAUSED_BY)[:300] for line in lines if line.startswith(_CAUSED_BY)]
-    return "; caused by ".join([lines[0].removeprefix(": ").strip()[:300], *causes[-1:]])
+    text = "\n".join(line for line in str(error).splitlines() if not line.startswith(_SAYS_NOTHING))
+    first, *causes = re.split(rf"^{_CAUSED_BY}", text, flags=re.MULTILINE)
+    told = [in_one_line(first).removeprefix(": ").strip() or type(error).__name__]
+    return "; caused by ".join([*told, *(in_one_line(cause) for cause in causes[-1:])])

@@ -48,5 +48,7 @@ class FailureCode(StrEnum):
     """One or more validation rules are false for this record."""
     TRANSFORM_FAILED = "TRANSFORM_FAILED"
     """A rule or an enrichment expression raised on this record."""
+    PARTITION_VALUE = "PARTITION_VALUE"
+    """A value of a partition column that cannot name a folder, or would not come back from it."""
     DEPENDENCY_UNAVAILABLE = "DEPENDENCY_UNAVAILABLE"
     """A good record that could not land during an outage (`on-exhausted: dead-letter`). Replayable."""

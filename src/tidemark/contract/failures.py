@@ -5,6 +5,7 @@ Values only: they pickle, and they never hold the exception, which may keep a JV
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -36,6 +37,28 @@ class Scope(StrEnum):
     RECORD = "RECORD"
     DEPENDENCY = "DEPENDENCY"
     PROCESS = "PROCESS"
+
+
+_LONGEST = 1000
+_NO_MESSAGE = re.compile(
+    r"\s+at \S|\s*\.\.\. \d+ (more|common)|JVM stacktrace:|\s+File \"|== (SQL|DataFrame)\b"
+)
+"""A line from which on an exception's text is no message any more: frames, or the statement."""
+
+
+def in_one_line(text: str) -> str:
+    """An exception's message, all its lines, without its trace: the second line often has what to do."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        if _NO_MESSAGE.match(line):
+            break
+        message, trace, _ = line.partition("Traceback (most recent call last)")
+        lines.append(message.strip())
+        # Spark puts the whole plan behind its message.
+        if trace or line.endswith(";"):
+            break
+    found = " ".join(line for line in lines if line)
+    return found if len(found) <= _LONGEST else f"{found[:_LONGEST]}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +139,8 @@ class Facts:
     @property
     def summary(self) -> str:
         """One line for a person: the class that failed and what it said."""
-        first = (self.message.strip().splitlines() or [""])[0][:300]
-        return f"{simple(self.exception_class)}: {first}" if first else simple(self.exception_class)
+        text = in_one_line(self.message)
+        return f"{simple(self.exception_class)}: {text}" if text else simple(self.exception_class)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from tidemark.sink.replay_commit import append_replayed, in_replay_chain, not_in
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import completed_state
+from tidemark.streams.table_limits import within_its_table
 from tidemark.streams.target import Target
 from tidemark.transform import SchemaRegistry, transform, with_registered
 
@@ -112,9 +113,9 @@ class _MarksWentBack(Exception):
 
 def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -> Replayed:
     edit, dry_run, by, progress = how.edit, how.dry_run, how.by, how.progress
-    decode = target.decode
-    assert decode is not None
     table = _letters_of(spark, target)
+    decode = within_its_table(spark, target).decode
+    assert decode is not None
     topic = admin.describe(target.stream.kafka_topic)
     state = completed_state(spark, target, topic)
     progress("choose letters")

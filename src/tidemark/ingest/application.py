@@ -173,6 +173,7 @@ class Ingest:
         patience = Patience(target.name, self._breakers, retry, self.available_now, self._told)
         patience.wait_for(TABLE)
         start = retry.call(lambda: start_of(self.spark, admin, target, now=self.now()), step="start")
+        target = start.target
         started = time.monotonic()
         log.info(
             "stream starts",

@@ -29,6 +29,7 @@ from tidemark.sink.table_log import DeltaLog
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import completed_state
+from tidemark.streams.table_limits import within_its_table
 from tidemark.streams.target import Target
 from tidemark.transform import SchemaRegistry, transform, with_registered
 
@@ -100,7 +101,8 @@ def backfill(
         if from_landing
         else _from_kafka(spark, settings, admin, topic, start, end)
     )
-    plan = with_registered(envelopes, target.decode, SchemaRegistry.of(target.stream.avro))
+    decode = within_its_table(spark, target).decode or target.decode
+    plan = with_registered(envelopes, decode, SchemaRegistry.of(target.stream.avro))
     routed = transform(envelopes, plan).localCheckpoint()
     rows = routed.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
     ranges = {p: (start.at(p), o) for p, o in end.items()}

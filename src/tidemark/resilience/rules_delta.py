@@ -57,6 +57,14 @@ DELTA = (
         " DELTA_EXCEED_CHAR_VARCHAR_LIMIT EXCEED_LIMIT_LENGTH",
         INVALID,
     ),
+    _condition("delta-plan-outdated", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", RESTART),
+    _condition(
+        "delta-table-busy",
+        "DELTA_COMMIT_INTERMEDIATE_REDIRECT_STATE DELTA_FAILED_READ_FILE_FOOTER"
+        " DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY",
+        UNAVAILABLE,
+    ),
+    _condition("delta-missing-file", "DELTA_VERSIONS_NOT_CONTIGUOUS", MISSING_FILE),
     _condition(
         "delta-schema",
         "DELTA_METADATA_MISMATCH DELTA_FAILED_TO_MERGE_FIELDS DELTA_MERGE_INCOMPATIBLE_DATATYPE"
@@ -113,6 +121,16 @@ STOPPED = (
 def _state(name: str, states: str, verdict: Verdict, tier: Tier = Tier.STATE) -> Rule:
     return Rule(name, Match(sqlstates=tuple(states.split())), verdict, tier)
 
+
+REFUSED = (
+    # What Delta refuses by a name that no other rule knows is in the table or in the configuration.
+    Rule(
+        "delta-refuses",
+        Match(condition_pattern=r"^(DELTA_|RESERVED_CDC_|WRONG_COLUMN_DEFAULTS_FOR_DELTA)"),
+        CONFIGURATION,
+        Tier.WORDS_VETO,
+    ),
+)
 
 # XXKST, 39000, 58030 and KD001 only wrap what matters; 28 is a veto.
 SQLSTATES = (

@@ -27,6 +27,7 @@ _NESTED = re.compile(rf"^({_JAVA_CLASS}):\s+(.*)$", re.DOTALL)
 _INNER = re.compile(rf"(?<=: )({_JAVA_CLASS}):\s+([^\n]*)")
 _FRAME = re.compile(r"^\s+at |^\s*\.\.\. \d+ (more|common frames)|^\s+Suppressed: ")
 _TRACEBACK = "Traceback (most recent call last)"
+_BETWEEN = re.compile(r"During handling of the above|The above exception was")
 _PYTHON_HEAD = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::(?:\s+(.*))?)?$")
 
 _CONDITION = re.compile(r"(?:^|: |\n)\s*\[([A-Z][A-Z0-9_]{3,}(?:\.[A-Z0-9_]+)*)\]")
@@ -115,6 +116,9 @@ def _exceptions(text: str) -> Iterator[tuple[str, str]]:
             name, body = head[1], [head[2] or ""]
         elif name:
             body.append(line)
+        elif pending and not in_frames and line.strip() and not _BETWEEN.match(line):
+            told, message = pending[-1]
+            pending[-1] = (told, f"{message}\n{line}")
         if lost:
             if name:
                 yield name, "\n".join(body)

@@ -13,43 +13,25 @@ from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
-from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, SchemaConflict
 from tidemark.sink.damaged_log import log_readable
-from tidemark.sink.partitioning import BY_DATE, MOMENT, moments_among
+from tidemark.sink.layout import column_in, layout_faults
+from tidemark.sink.properties import forgetful, properties_of, refused
 
-STATISTICS_COLUMNS = (records.PARTITION, records.OFFSET, records.TIMESTAMP)
-_STATISTICS = "delta.dataSkippingStatsColumns"
-PROPERTIES = {
-    "delta.isolationLevel": "Serializable",
-    _STATISTICS: ",".join(STATISTICS_COLUMNS),
-    "delta.checkpointInterval": "20",
-}
-_LOG_RETENTION = "delta.logRetentionDuration"
-_TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-_SHORTEST_LOG_RETENTION_DAYS = 7
 _LOOKS = 20
 _BETWEEN_LOOKS_S = 0.25
-_DAYS = {
-    "second": 1 / 86400,
-    "minute": 1 / 1440,
-    "hour": 1 / 24,
-    "day": 1.0,
-    "week": 7.0,
-    "month": 30.0,
-    "year": 365.0,
-}
 
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What DESCRIBE DETAIL says: identity, schema, properties, and how many files have its rows."""
+    """What DESCRIBE DETAIL says: identity, place, schema, properties, and how many files have its rows."""
 
     id: str
     schema: T.StructType
     partition_columns: tuple[str, ...]
     properties: dict[str, str]
     files: int
+    location: str = ""
 
 
 @log_readable()
@@ -68,7 +50,14 @@ def describe(spark: SparkSession, table: TableRef) -> TableFacts | None:
     if row["format"] != "delta":
         raise LedgerError(f"{table} is not a Delta table", "choose another destination")
     properties = dict(row["properties"] or {})
-    return TableFacts(row["id"], schema, tuple(row["partitionColumns"]), properties, row["numFiles"])
+    return TableFacts(
+        row["id"],
+        schema,
+        tuple(row["partitionColumns"]),
+        properties,
+        row["numFiles"],
+        row["location"] or "",
+    )
 
 
 def delta(spark: SparkSession, table: TableRef) -> DeltaTable:
@@ -86,38 +75,30 @@ def create(
 ) -> TableFacts:
     """Create the table if absent; where another writer is creating it, the table is that one's.
 
-    Raises SchemaConflict for a partition column that it does not have, or that is a TIMESTAMP.
+    Raises SchemaConflict for columns that it cannot be laid out by, ConfigError for properties that Delta
+    refuses.
     """
-    named = {"partition": destination.partition_columns, "clustering": destination.cluster_by}
-    missing = [
-        f"{kind} column {c}" for kind, columns in named.items() for c in columns if c not in schema.names
-    ]
-    if missing:
-        raise SchemaConflict(
-            f"{', '.join(missing)} is no column of {table}: {', '.join(schema.names)}",
-            "correct destination.partition-columns and cluster-by, or declare the column under cob or enrich",
-        )
-    moments = moments_among(destination.partition_columns, schema)
-    if moments:
-        raise SchemaConflict(f"partition column {', '.join(moments)} of {table}: {MOMENT}", BY_DATE)
+    wrong = list(layout_faults(destination, schema))
+    if wrong:
+        listed = "\n".join(f"- {f'destination.{f.key}: ' if f.key else ''}{f.problem}" for f in wrong)
+        raise SchemaConflict(f"{table} cannot be created:\n{listed}", wrong[0].hint)
     builder = DeltaTable.createIfNotExists(spark)
     builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
     builder = builder.addColumns(schema)
-    properties = dict(PROPERTIES)
     if destination.partition_columns:
-        builder = builder.partitionedBy(*destination.partition_columns)
+        builder = builder.partitionedBy(*_spelled(destination.partition_columns, schema))
     if destination.cluster_by:
-        builder = builder.clusterBy(*destination.cluster_by)
-        # Delta clusters only by columns that it keeps statistics of.
-        counted = dict.fromkeys([*destination.cluster_by, *STATISTICS_COLUMNS])
-        properties[_STATISTICS] = ",".join("`" + c.replace("`", "``") + "`" for c in counted)
-    for name, value in {**properties, **destination.properties}.items():
+        builder = builder.clusterBy(*_spelled(destination.cluster_by, schema))
+    for name, value in properties_of(destination, schema).items():
         builder = builder.property(name, value)
     try:
         builder.execute()
-    except AnalysisException as error:
+    except Exception as error:
+        properties = refused(error, destination)
+        if properties is not None:
+            raise properties from error
         # Whose table it is, the ledger tells.
-        if not _made_by_another(spark, table, error, sleep):
+        if not isinstance(error, AnalysisException) or not _made_by_another(spark, table, error, sleep):
             raise
     facts = describe(spark, table)
     if facts is None:
@@ -127,17 +108,9 @@ def create(
 
 def check_properties(table: TableRef, facts: TableFacts) -> None:
     """Refuse properties under which the ledger would be forgotten while it is needed."""
-    if _TRANSACTION_RETENTION in facts.properties:
+    for name, why, hint in forgetful(facts.properties):
         raise LedgerError(
-            f"{table} has {_TRANSACTION_RETENTION} = {facts.properties[_TRANSACTION_RETENTION]}:"
-            " once a transaction expires, an old writer would not be fenced any more",
-            f"ALTER TABLE {table.sql} UNSET TBLPROPERTIES ('{_TRANSACTION_RETENTION}')",
-        )
-    retention = facts.properties.get(_LOG_RETENTION)
-    if retention is not None and _in_days(retention) < _SHORTEST_LOG_RETENTION_DAYS:
-        raise LedgerError(
-            f"{table} keeps its log for {retention} only: after a longer outage the marks are gone",
-            f"set {_LOG_RETENTION} to at least 'interval {_SHORTEST_LOG_RETENTION_DAYS} days'",
+            f"{table} has {name} = {facts.properties[name]}: {why}", hint.format(table=table.sql)
         )
 
 
@@ -174,18 +147,12 @@ def check_schema(
         spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({columns})")
 
 
+def _spelled(columns: tuple[str, ...], schema: T.StructType) -> list[str]:
+    return [column_in(schema, column) or column for column in columns]
+
+
 def _same_type(one: T.DataType, other: T.DataType) -> bool:
     return one.simpleString().lower() == other.simpleString().lower()
-
-
-def _in_days(interval: str) -> float:
-    words = interval.lower().replace("interval", "").split()
-    try:
-        return sum(
-            float(n) * _DAYS[unit.rstrip("s")] for n, unit in zip(words[::2], words[1::2], strict=True)
-        )
-    except (ValueError, KeyError):
-        return 0.0
 
 
 def _made_by_another(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
@@ -45,10 +47,16 @@ def targets_of(spark: SparkSession, settings: Settings, name: str, *, run: str) 
     return targets
 
 
-def _check_merge_columns(name: str, stream: Stream, schema: T.StructType) -> None:
+def missing_merge_columns(stream: Stream, names: Collection[str]) -> list[tuple[str, str]]:
+    """What `idempotency` names and the table does not have, as key and column. Letter case counts."""
     options = stream.idempotency
-    wanted = {"merge-keys": options.merge_keys, "order-by": (options.order_by,) if options.order_by else ()}
-    unknown = [f"{key}: {c}" for key, columns in wanted.items() for c in columns if c not in schema.names]
+    wanted = [("merge-keys", column) for column in options.merge_keys]
+    wanted += [("order-by", options.order_by)] if options.order_by else []
+    return [(key, column) for key, column in wanted if column not in names]
+
+
+def _check_merge_columns(name: str, stream: Stream, schema: T.StructType) -> None:
+    unknown = [f"{key}: {column}" for key, column in missing_merge_columns(stream, schema.names)]
     if unknown:
         raise ConfigError(
             f"stream {name}: {', '.join(unknown)} is no column of the table",

@@ -29,6 +29,7 @@ from tidemark.transform.decode.payload import (
     text_of,
 )
 from tidemark.transform.failure import failure_of
+from tidemark.transform.fitting import FORMAT, fitted
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.validate import (
     VIOLATIONS,
@@ -52,9 +53,10 @@ def transform(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
     `schema_id` (of a framed payload). Never raises for what a record holds.
     """
     decoded = _decode(_prove(_type(_read(envelopes, plan), plan), plan), plan)
-    if plan.cob is None and not plan.rules and not plan.enriched:
-        return _classify(decoded, plan)
-    return _classify(_validate(_settle(decoded, plan), plan), plan)
+    if plan.cob is not None or plan.rules or plan.enriched:
+        decoded = _validate(_settle(decoded, plan), plan)
+    classified = _classify(decoded, plan)
+    return fitted(classified, plan.limits) if plan.limits.any else classified
 
 
 def _read(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
@@ -217,6 +219,7 @@ def _classify(checked: DataFrame, plan: DecodePlan) -> DataFrame:
         F.when(~tombstone & ~wrong, row).alias(records.ROW),
         F.coalesce(unknown, F.lit(0)).cast("int").alias(records.UNKNOWN_FIELDS),
         F.col(SCHEMA_ID),
+        *([F.col(FORMAT)] if plan.limits.any else []),
     )
 
 

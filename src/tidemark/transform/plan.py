@@ -5,7 +5,7 @@ Long because all that a batch may know of its stream is fixed here, in one value
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from tidemark.contract import records
 from tidemark.contract.errors import ConfigError
 from tidemark.transform.decode.decoders import decoder_named
 from tidemark.transform.expressions import type_of, unstable, unstable_as_analysed
-from tidemark.transform.fields import Field, struct_of
+from tidemark.transform.fields import INTEGERS, Field, struct_of
+from tidemark.transform.limits import TableLimits, named_by_value
 from tidemark.transform.schema import column_name, finish_fields, load_fields, read_text
 from tidemark.transform.schema_avsc import AvroSchemaError, fields_from_avro, load
 
@@ -61,6 +62,7 @@ class DecodePlan:
     rules: tuple[Rule, ...] = ()
     enriched: tuple[tuple[str, str, T.DataType], ...] = ()
     processing_version: str = "1.0"
+    limits: TableLimits = field(default_factory=TableLimits)
 
     @property
     def decoded_schema(self) -> T.StructType:
@@ -102,6 +104,7 @@ def decode_plan(stream: Stream, *, base_dir: Path, spark: SparkSession | None = 
     faults: list[str] = []
     fields = _fields(stream, base_dir, faults)
     avro = _avro(stream, base_dir, faults)
+    faults.extend(_numbers_for_times(fields, avro))
     plan = DecodePlan(
         fields=fields,
         formats=stream.supported_formats,
@@ -125,7 +128,9 @@ def decode_plan(stream: Stream, *, base_dir: Path, spark: SparkSession | None = 
     if faults:
         listed = "\n".join(f"- {f}" for f in faults)
         raise ConfigError(f"stream of topic {stream.kafka_topic}: {len(faults)} fault(s)\n{listed}")
-    return replace(plan, enriched=enriched)
+    plan = replace(plan, enriched=enriched)
+    columns = stream.destination.partition_columns if stream.destination is not None else ()
+    return replace(plan, limits=TableLimits(named_by_value(columns, plan.table_schema)))
 
 
 def _fields(stream: Stream, base_dir: Path, faults: list[str]) -> tuple[Field, ...]:
@@ -176,6 +181,19 @@ def _avro(stream: Stream, base_dir: Path, faults: list[str]) -> dict[str, Any]:
     if options.framing == "confluent" and not options.schema_files and options.registry is None:
         faults.append("avro.registry: framed AVRO needs a registry or schema-files")
     return found
+
+
+def _numbers_for_times(fields: tuple[Field, ...], avro: Mapping[str, Any]) -> Iterator[str]:
+    """Timestamps for which the Avro schema has a number of no unit known here, such as nanoseconds."""
+    final = avro.get("reader") or avro.get("writer")
+    seen = {f.name: f.shape for f in fields_from_avro(final)} if final is not None else {}
+    for each in fields:
+        found = seen.get(each.name)
+        is_time = isinstance(each.shape.data_type, (T.TimestampType, T.TimestampNTZType))
+        if is_time and found is not None and isinstance(found.data_type, INTEGERS) and not each.shape.epoch:
+            problem = f"the Avro schema has a plain {found.expected} for it, as `timestamp-nanos` is one"
+            what = "set `epoch`, or land it as BIGINT"
+            yield f"fields.{each.name}: {each.shape.expected}, but {problem}; {what}"
 
 
 def _cob(stream: Stream, fields: tuple[Field, ...], faults: list[str]) -> Cob | None:

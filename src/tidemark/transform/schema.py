@@ -37,7 +37,7 @@ RESERVED = frozenset(
 )
 
 
-INTERNAL = re.compile(r"_(?:envelope|decoded|faults|format|unknown|violations|check\d+)")
+INTERNAL = re.compile(r"_(?:envelope|decoded|faults|format|unknown|violations|classified|check\d+)")
 """Columns of the pipeline's steps that stand beside the decoded ones."""
 CORRUPT = "~corrupt~"
 """The member that a failed read fills, beside the fields."""

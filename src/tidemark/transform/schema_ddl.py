@@ -53,6 +53,7 @@ class _Reader:
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
         self._at = 0
+        self._path: list[str] = []
 
     def peek(self) -> str | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
@@ -91,13 +92,20 @@ class _Reader:
         name = self._name()
         if colon or self.peek() == ":":
             self.accept(":")
+        self._path.append(name)
         shape = self._type()
+        path = ".".join(self._path)
+        self._path.pop()
         required, comment = False, None
         while True:
             if self.accept("NOT", "NULL"):
                 required = True
             elif self.accept("COMMENT"):
                 comment = self.take()[1:-1]
+            elif self.accept("DEFAULT"):
+                raise DdlError(
+                    f"a schema has no DEFAULT (word {self._at}); write fields.{path}.default instead"
+                )
             else:
                 return Field(name, name, shape, required=required, comment=comment)
 

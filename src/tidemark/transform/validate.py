@@ -24,12 +24,18 @@ def violation(code: Code, rule: str, message: str) -> Column:
     )
 
 
-def checked_rule(rule: Rule) -> Column:
-    """NULL where the rule is true or null; an expression that raises fails its record, never the batch.
+def outcome_of(expression: str, *, null_is: bool) -> Column:
+    """`true` or `false` as bytes, or NULL where it raises: that fails the record, never the batch.
 
-    The outcome is taken as text through `try_to_binary`, so that it is evaluated once.
+    Taken as text through `try_to_binary`, so that it is evaluated once.
     """
-    outcome = F.try_to_binary(F.coalesce(F.expr(rule.expr).cast("string"), F.lit("true")), F.lit("utf-8"))
+    text = F.coalesce(F.expr(expression).cast("string"), F.lit(str(null_is).lower()))
+    return F.try_to_binary(text, F.lit("utf-8"))
+
+
+def checked_rule(rule: Rule) -> Column:
+    """NULL where the rule is true or null, else its violation."""
+    outcome = outcome_of(rule.expr, null_is=True)
     broken = violation(Code.RULE_VIOLATED, rule.name, rule.message or f"not true: {rule.expr}")
     failed = violation(Code.TRANSFORM_FAILED, rule.name, f"raised on this record: {rule.expr}")
     return F.when(outcome.isNull(), failed).when(outcome == F.lit(b"false"), broken)

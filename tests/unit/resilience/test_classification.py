@@ -335,3 +335,32 @@ def test_every_built_in_rule_says_what_its_action_reaches() -> None:
 def test_facts_and_error_are_judged_alike() -> None:
     error = ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
     assert classify(facts_of(error)) == classify(error)
+
+
+@pytest.mark.parametrize(
+    ("condition", "action"),
+    [
+        ("DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT", Action.STOP),
+        ("DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS", Action.STOP),
+        ("RESERVED_CDC_COLUMNS_ON_WRITE", Action.STOP),
+        ("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", Action.STOP),
+        ("DELTA_UNKNOWN_CONFIGURATION", Action.STOP),
+        ("DELTA_A_CONDITION_OF_A_LATER_VERSION", Action.STOP),
+        ("DELTA_FAILED_READ_FILE_FOOTER", Action.RETRY),
+        ("DELTA_VERSIONS_NOT_CONTIGUOUS", Action.RETRY),
+        ("DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", Action.RESTART_QUERY),
+    ],
+)
+def test_what_delta_refuses_by_name_needs_a_person_when_no_other_rule_knows_it(
+    condition: str, action: Action
+) -> None:
+    error = RuntimeError(f"org.apache.spark.sql.delta.DeltaIllegalStateException: [{condition}] told")
+    assert Classifier().classify(error).action is action
+
+
+def test_an_outage_inside_an_unknown_condition_of_delta_stays_one() -> None:
+    text = (
+        "org.apache.spark.sql.delta.DeltaIllegalStateException: [DELTA_UNIVERSAL_FORMAT_CONVERSION_FAILED]\n"
+        "\tat a.b(C.scala:1)\nCaused by: java.net.SocketTimeoutException: Read timed out\n"
+    )
+    assert Classifier().classify(text).action is Action.RETRY

@@ -17,6 +17,7 @@ from tidemark.ingest.batch.held_ledger import HeldLedger
 from tidemark.ingest.batch.new_offsets import Bounds, Novelty
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.batch.unreadable import check_readable
+from tidemark.ingest.batch.violated import check_constraints
 from tidemark.ingest.idempotency.modes import write
 from tidemark.sink.append import Committed
 from tidemark.source.reader import most_tasks
@@ -103,6 +104,7 @@ class AcceptedRows:
             committed = write(plan, watched, own, self.bounds, self.novelty)
         except Exception as error:
             check_readable(error, plan.stream)
+            check_constraints(error, self.routed.sparkSession, plan, self.bounds)
             raise
         return committed, census_of(observation)
 

@@ -27,6 +27,7 @@ from tidemark.source.checkpoint import Checkpoint
 from tidemark.source.topics import KafkaAdmin, Topic, settled_ends
 from tidemark.streams.completed import with_completed
 from tidemark.streams.generation import open_generation
+from tidemark.streams.table_limits import within_its_table
 from tidemark.streams.target import Target
 
 log = structlog.get_logger(__name__)
@@ -36,9 +37,10 @@ log = structlog.get_logger(__name__)
 class Start:
     """How to start: the ledger's state, and a checkpoint that joins it. A fresh one starts at `marks`.
 
-    `lost`: offsets that retention took and that this start gave up.
+    `target` knows what its table refuses. `lost`: offsets that retention took and that this start gave up.
     """
 
+    target: Target
     topic: Topic
     state: LedgerState
     checkpoint_id: str
@@ -62,6 +64,7 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
     tables.check_properties(target.table, facts)
     evolve = target.stream.schema_evolution == "add-columns"
     tables.check_schema(spark, target.table, facts, target.schema, evolve=evolve)
+    target = within_its_table(spark, target, facts)
 
     state = read_state(DeltaLog(spark, target.table))
     if state.newest is None:
@@ -81,11 +84,11 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
     usable = usable_checkpoint(target, state, now)
     checked = _within_kafka(spark, admin, target, topic, state)
     if usable is not None and checked is state:
-        return Start(topic, state, usable.identifier, usable.checkpoint, usable.initial, fresh=False)
+        return Start(target, topic, state, usable.identifier, usable.checkpoint, usable.initial, fresh=False)
     identifier = fresh_identifier(target.stream.idempotency.mode.value, checked.seq, target.run)
     lost = 0 if checked is state or checked.newest is None else _offsets_in(checked.newest.jumped)
     checkpoint = target.checkpoint(identifier)
-    return Start(topic, checked, identifier, checkpoint, checked.resume, fresh=True, lost=lost)
+    return Start(target, topic, checked, identifier, checkpoint, checked.resume, fresh=True, lost=lost)
 
 
 def fresh_identifier(mode: str, seq: int, run: str) -> str:

@@ -1,0 +1,93 @@
+"""What a stream's table takes of a row, as its log says: partition columns and constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from tidemark.sink.table import TableFacts, describe
+from tidemark.streams.target import Target
+from tidemark.transform import DecodePlan
+from tidemark.transform.expressions import type_of, unstable
+from tidemark.transform.limits import Constraint, TableLimits, is_dotless, named_by_value, room_at
+
+log = structlog.get_logger(__name__)
+
+_CHECK = "delta.constraints."
+_CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+
+
+def within_its_table(spark: SparkSession, target: Target, facts: TableFacts | None = None) -> Target:
+    """The target, knowing what its table refuses; those records are rejected instead of their batch.
+
+    A table that is not there has the limits of its configuration.
+    """
+    facts = facts if facts is not None else describe(spark, target.table)
+    if target.decode is None or facts is None:
+        return target
+    return replace(target, decode=replace(target.decode, limits=limits_of(spark, target.decode, facts)))
+
+
+def limits_of(spark: SparkSession, decode: DecodePlan, facts: TableFacts) -> TableLimits:
+    """Constraints that cannot be judged for one record by itself are left to Delta, with a warning."""
+    return TableLimits(
+        partitions=named_by_value(facts.partition_columns, decode.table_schema),
+        folders=not _has_random_folders(facts.properties),
+        room=room_at(facts.location),
+        dotless=is_dotless(facts.location),
+        constraints=tuple(_judged(spark, decode.table_schema, facts)),
+    )
+
+
+def _has_random_folders(properties: Mapping[str, str]) -> bool:
+    known = {name.lower(): value.lower() for name, value in properties.items()}
+    mapped = known.get("delta.columnmapping.mode", "none") != "none"
+    return mapped or known.get("delta.randomizefileprefixes") == "true"
+
+
+def _checks(properties: Mapping[str, str]) -> Iterator[Constraint]:
+    for name, expression in sorted(properties.items()):
+        if name.startswith(_CHECK):
+            yield Constraint(f"CHECK constraint {name.removeprefix(_CHECK)}", expression)
+
+
+def _types(schema: T.StructType, at: tuple[str, ...] = ()) -> Iterator[Constraint]:
+    """NOT NULL, CHAR and VARCHAR, of fields of a STRUCT too."""
+    for field in schema.fields:
+        path = (*at, field.name)
+        name = ".".join("`" + part.replace("`", "``") + "`" for part in path)
+        if not field.nullable:
+            yield Constraint(f"NOT NULL of {'.'.join(path)}", f"{name} IS NOT NULL")
+        kind, _, length = str(field.metadata.get(_CHAR_TYPE, "")).rstrip(")").partition("(")
+        if kind in ("char", "varchar"):
+            limit = f"{name} IS NULL OR length({name}) <= {int(length)}"
+            yield Constraint(f"{kind.upper()}({length}) of {'.'.join(path)}", limit)
+        if isinstance(field.dataType, T.StructType):
+            yield from _types(field.dataType, path)
+
+
+def _judged(spark: SparkSession, schema: T.StructType, facts: TableFacts) -> Iterator[Constraint]:
+    constraints = [*_checks(facts.properties), *_types(facts.schema)]
+    if not constraints:
+        return
+    empty = spark.createDataFrame([], schema)
+    names = frozenset(name.lower() for name in schema.names)
+    for constraint in constraints:
+        why = unstable(constraint.expression, names)
+        if not why:
+            kind, problem = type_of(constraint.expression, empty)
+            if isinstance(kind, T.BooleanType):
+                yield constraint
+                continue
+            why = [problem or "it is no condition"]
+        log.warning(
+            "a constraint of the table cannot be judged record by record: a violation stops the stream",
+            table=facts.location,
+            constraint=constraint.name,
+            expression=constraint.expression,
+            why="; ".join(why),
+        )
