@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from binascii import a2b_base64
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import inf, isfinite, nextafter
@@ -21,9 +22,10 @@ from tidemark.transform.fields import FLOATS, INTEGERS, Field, Shape
 
 Value = str | int | float | bool | bytes | Decimal | date | datetime
 """DATE is a `date`, TIMESTAMP a `datetime` in UTC, TIMESTAMP_NTZ one without a zone."""
+Reader = Callable[[str], Value | Code]
 
 CSV_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-TRUE, FALSE = "true", "false"
+_BOOLEANS: dict[str, Value | Code] = {"true": True, "false": False}
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)([0-9]+))?")
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIMESTAMP = re.compile(
@@ -211,7 +213,7 @@ def _days(year: int, month: int, day_: int) -> int | None:
 
 def _micros_of_day(found: re.Match[str]) -> int | None:
     """Microseconds since the day's midnight, less the offset; None for a time or an offset that is none."""
-    hour, minute, second, fraction, zone, way, hours, minutes = found.group(4, 5, 6, 7, 8, 9, 10, 11)
+    hour, minute, second, fraction, way, hours, minutes = found.group(4, 5, 6, 7, 9, 10, 11)
     if hour is None:
         return 0
     if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
@@ -230,23 +232,23 @@ def binary(text: str) -> bytes | Code:
     return a2b_base64(text) if _BASE64.fullmatch(text) else Code.TYPE_MISMATCH
 
 
-def from_text(text: str, shape: Shape) -> Value | Code:
-    """The value of a text in which everything is text, as in a CSV field."""
+def reader_of(shape: Shape) -> Reader:
+    """What reads a text in which everything is text, as a CSV field is."""
     kind = shape.data_type
     if not shape.is_scalar:
-        return Code.TYPE_MISMATCH
+        return lambda _: Code.TYPE_MISMATCH
     if isinstance(kind, T.StringType):
-        return text
+        return lambda text: text
     if isinstance(kind, T.BooleanType):
-        low = text.lower()
-        return low == TRUE if low in (TRUE, FALSE) else Code.TYPE_MISMATCH
+        return lambda text: _BOOLEANS.get(text.lower(), Code.TYPE_MISMATCH)
     if isinstance(kind, T.BinaryType):
-        return binary(text)
+        return binary
     if isinstance(kind, (*INTEGERS, *FLOATS, T.DecimalType)):
-        return number(text, kind) if CSV_NUMBER.fullmatch(text) else Code.TYPE_MISMATCH
-    if shape.epoch and CSV_NUMBER.fullmatch(text):
-        return epoch(text, shape.epoch)
-    return datetime_value(text, kind)
+        return lambda text: number(text, kind) if CSV_NUMBER.fullmatch(text) else Code.TYPE_MISMATCH
+    unit = shape.epoch
+    if unit is None:
+        return lambda text: datetime_value(text, kind)
+    return lambda text: epoch(text, unit) if CSV_NUMBER.fullmatch(text) else datetime_value(text, kind)
 
 
 def default_of(field: Field) -> Value | None:
