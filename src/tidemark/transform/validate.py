@@ -9,19 +9,58 @@ from pyspark.sql import types as T
 from tidemark.config.decoding import Cob, Rule
 from tidemark.contract import records
 from tidemark.contract.failure_codes import FailureCode as Code
-from tidemark.transform.decode.expressions import raised
 from tidemark.transform.decode.scalar import datetime_text
 from tidemark.transform.fields import Field
 
 COB_RULE = "cob-not-in-future"
 VIOLATION = "STRUCT<code: STRING, rule: STRING, message: STRING>"
 VIOLATIONS = f"ARRAY<{VIOLATION}>"
+_TOLD = 5
+"""Violations that a failure's message tells."""
 
 
 def violation(code: Code, rule: str, message: str) -> Column:
     return F.struct(
         F.lit(code.value).alias("code"), F.lit(rule).alias("rule"), F.lit(message).alias("message")
     )
+
+
+def violations_failure(violations: Column, format_: Column) -> Column:
+    """`FAILURE_DDL` of a record that broke rules; its code is the first of them in the enum's order."""
+    messages = F.transform(violations, lambda v: v["message"])
+    more = F.size(messages) - _TOLD
+    told = F.array_join(F.slice(messages, 1, _TOLD), "; ")
+    rest = F.when(more > 0, F.concat(F.lit("; and "), more.cast("string"), F.lit(" more"))).otherwise("")
+    codes = F.transform(violations, lambda v: v["code"])
+    first = F.coalesce(*[F.when(F.array_contains(codes, c.value), F.lit(c.value)) for c in Code])
+    nothing = F.lit(None).cast("string")
+    faults = F.transform(
+        violations,
+        lambda v: F.struct(
+            nothing.alias("field"),
+            nothing.alias("expected"),
+            nothing.alias("found"),
+            v["rule"].alias("rule"),
+            v["message"].alias("message"),
+        ),
+    )
+    return F.struct(
+        first.alias("code"),
+        F.lit("validate").alias("stage"),
+        F.concat(told, rest).alias("message"),
+        format_.alias("format"),
+        faults.alias("faults"),
+    ).cast(records.FAILURE_DDL)
+
+
+def raised(expression: Column) -> Column:
+    """True where evaluating the expression raises, whatever raises in it; it never fails the batch.
+
+    `try_to_binary` turns every error below it into NULL, and is the one function of Spark that does so
+    for an arbitrary argument.
+    """
+    text = F.coalesce(expression.cast("string"), F.lit(""))
+    return F.try_to_binary(text, F.lit("utf-8")).isNull()
 
 
 def checked_rule(rule: Rule) -> Column:

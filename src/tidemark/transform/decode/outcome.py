@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from tidemark.contract.failure_codes import FailureCode
 
 KEPT_FAULTS = 20
 """Faults of one record that its failure lists; the others are counted."""
 FOUND_LENGTH = 120
 """Characters of a found value that a dead letter shows."""
+_TOLD = 5
+"""Faults that a failure's message tells."""
 
+FAILURE = pa.struct(
+    [
+        *[(name, pa.string()) for name in ("code", "stage", "message", "format")],
+        (
+            "faults",
+            pa.list_(
+                pa.struct([(n, pa.string()) for n in ("field", "expected", "found", "rule", "message")])
+            ),
+        ),
+    ]
+)
+"""`FAILURE_DDL` as Arrow has it."""
 _RANK = {code: at for at, code in enumerate(FailureCode)}
 """Of several faults the code is the first in the enum's order: what is wrong with the whole payload, then
 with a value, then what is missing or too much."""
@@ -90,3 +106,25 @@ def _written(path: Path) -> str | None:
         path, last = path
         parts.append(f"[{last}]" if isinstance(last, int) else last)
     return (path or "") + "".join(reversed(parts))
+
+
+def failure_of(outcome: Outcome, format_: str | None) -> dict[str, Any]:
+    """`FAILURE_DDL` of a rejected payload."""
+    messages = [_message(fault) for fault in outcome.faults]
+    more = len(messages) + outcome.more_faults - _TOLD
+    return {
+        "code": outcome.code,
+        "stage": "decode",
+        "message": "; ".join(messages[:_TOLD]) + (f"; and {more} more" if more > 0 else ""),
+        "format": format_,
+        "faults": [
+            {"field": f.field, "expected": f.expected, "found": f.found, "rule": None, "message": message}
+            for f, message in zip(outcome.faults, messages, strict=True)
+        ],
+    }
+
+
+def _message(fault: Fault) -> str:
+    where = "" if fault.field is None else f"field {fault.field}: "
+    found = "" if fault.found is None else f", found {fault.found}"
+    return f"{fault.code}: {where}expected {fault.expected}{found}"

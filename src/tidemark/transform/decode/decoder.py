@@ -1,0 +1,281 @@
+"""From payloads to rows and failures: one pure function, on Arrow's arrays, free of Spark.
+
+A fast lane of each format takes what it can prove right, in columns. All else goes, payload by payload, to
+the strict lane, which alone rejects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.config.decoding import Format
+from tidemark.contract.failure_codes import FailureCode as Code
+from tidemark.transform.decode import detection
+from tidemark.transform.decode.arrow_types import struct_type
+from tidemark.transform.decode.csv_arrow import CsvArrow
+from tidemark.transform.decode.csv_text import CsvText
+from tidemark.transform.decode.json_arrow import FastJson
+from tidemark.transform.decode.json_text import BLANKS, StrictJson
+from tidemark.transform.decode.outcome import FAILURE, Outcome, failure_of, rejected
+
+if TYPE_CHECKING:
+    from tidemark.transform.plan import DecodePlan
+
+SLICE_RECORDS = 10_000
+SLICE_BYTES = 8 << 20
+_BROKEN_FRAME = {
+    Format.JSON: Code.MALFORMED_JSON,
+    Format.CSV: Code.MALFORMED_CSV,
+    Format.AVRO: Code.MALFORMED_AVRO,
+}
+_FRAME = 5
+"""Bytes: a zero, and a schema's id."""
+
+
+class Decoder:
+    """Decodes the payloads of one plan. Pickled, it is its plan."""
+
+    def __init__(self, plan: DecodePlan) -> None:
+        self.plan = plan
+        self.row_type = struct_type(plan.fields)
+        self.type = pa.struct(
+            [
+                ("row", self.row_type),
+                ("failure", FAILURE),
+                ("unknown", pa.int32()),
+                ("extra", pa.map_(pa.string(), pa.string())),
+                ("format", pa.string()),
+                ("schema_id", pa.int64()),
+            ]
+        )
+        self._fast: dict[Format, Any] = {}
+        self._strict: dict[Format, Any] = {}
+        if Format.JSON in plan.formats:
+            strict = StrictJson(plan.fields, strict=plan.strict, unknown_fields=plan.unknown_fields)
+            self._strict[Format.JSON] = strict
+            self._fast[Format.JSON] = FastJson(
+                plan.fields, unknown_fields=plan.unknown_fields, unknown=strict.unknown
+            )
+        if Format.CSV in plan.formats:
+            self._strict[Format.CSV] = CsvText(plan.fields, plan.csv)
+            self._fast[Format.CSV] = CsvArrow(plan.fields, plan.csv)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Decoder, (self.plan,)
+
+    def decode(self, payloads: pa.Array, unwrapped: pa.Array | None = None) -> pa.StructArray:
+        """STRUCT<row, failure, unknown, extra, format, schema_id> of each payload; of NULL all are NULL.
+
+        `unwrapped`: what the stream's decoder made of them. `row` is NULL where there is a `failure`.
+        """
+        slices = self.slices_of(payloads)
+        parts = [self.decode_slice(payloads[s], None if unwrapped is None else unwrapped[s]) for s in slices]
+        return pa.concat_arrays(parts) if parts else pa.array([], self.type)
+
+    @staticmethod
+    def slices_of(payloads: pa.Array) -> Iterator[slice]:
+        """Of few enough records and bytes each: what decoding takes in memory does not grow with the batch."""
+        start, ends = 0, np.cumsum(pc.binary_length(payloads).fill_null(0).to_numpy())
+        while start < len(ends):
+            before = ends[start - 1] if start else 0
+            fitting = int(np.searchsorted(ends, before + SLICE_BYTES, side="right"))
+            stop = min(max(fitting, start + 1), start + SLICE_RECORDS)
+            yield slice(start, stop)
+            start = stop
+
+    def decode_slice(self, payloads: pa.Array, unwrapped: pa.Array | None = None) -> pa.StructArray:
+        """As `decode`, of a slice."""
+        bodies = _as_binary(payloads if unwrapped is None else unwrapped)
+        ids, framed = None, bodies
+        if self.plan.framed:
+            ids = _schema_ids(framed)
+            bodies = pc.if_else(ids.is_valid(), pc.binary_slice(framed, _FRAME), pa.scalar(None, pa.binary()))
+        found = _Found(len(payloads), self)
+        some = np.flatnonzero(_flags(pc.and_(payloads.is_valid(), pc.greater(pc.binary_length(bodies), 0))))
+        given = bodies if len(some) == len(bodies) else bodies.take(pa.array(some))
+        if len(some):
+            self._read(given, some, found)
+        self._decide(_as_binary(payloads), framed, bodies, ids, found)
+        nothing = pa.nulls(len(payloads), pa.int64())
+        return found.result(nothing if ids is None else ids)
+
+    def _read(self, bodies: pa.BinaryArray, places: np.ndarray, found: _Found) -> None:
+        """Has the fast lanes read what is there."""
+        formats = detection.formats_of(bodies, self.plan.formats, self.plan.csv)
+        for format_ in self.plan.formats:
+            lane = self._fast.get(format_)
+            if lane is None:
+                continue
+            mine = np.flatnonzero(_flags(pc.equal(formats, format_.value)))
+            if len(mine) == 0:
+                continue
+            given = bodies if len(mine) == len(bodies) else bodies.take(pa.array(mine))
+            taken = lane.read(given)
+            if taken is not None:
+                found.add(places if len(mine) == len(places) else places[mine], taken, format_)
+
+    def _decide(
+        self,
+        payloads: pa.BinaryArray,
+        unwrapped: pa.BinaryArray,
+        bodies: pa.BinaryArray,
+        ids: pa.Array | None,
+        found: _Found,
+    ) -> None:
+        """Has the strict lanes decide what no fast lane took."""
+        rest = np.flatnonzero(~found.taken & _flags(payloads.is_valid()))
+        if len(rest) == 0:
+            return
+        at = pa.array(rest)
+        columns = [payloads.take(at), unwrapped.take(at), bodies.take(at)]
+        numbers = [None] * len(rest) if ids is None else ids.take(at).to_pylist()
+        for place, payload, inside, body, number in zip(
+            rest, *[c.to_pylist() for c in columns], numbers, strict=True
+        ):
+            format_ = self._format(body)
+            outcome = self._outcome(payload, inside, body, number, format_)
+            found.decided.append((int(place), outcome, format_))
+
+    def _format(self, body: bytes | None) -> str | None:
+        formats = self.plan.formats
+        if body is None:
+            return format_without_text(formats)
+        return detection.format_of(body, formats, self.plan.csv)
+
+    def _outcome(
+        self,
+        payload: bytes,
+        unwrapped: bytes | None,
+        body: bytes | None,
+        schema_id: int | None,
+        format_: str | None,
+    ) -> Outcome:
+        plan = self.plan
+        if not payload:
+            return rejected(Code.EMPTY_PAYLOAD, "a payload")
+        if unwrapped is None:
+            return rejected(Code.UNSUPPORTED_FORMAT, f"what decoder {plan.decoder} reads")
+        if body is None:
+            single = len(plan.formats) == 1
+            broken = _BROKEN_FRAME[plan.formats[0]] if single else Code.UNSUPPORTED_FORMAT
+            return rejected(broken, "byte 0 and a schema id")
+        if not body or (plan.formats != (Format.AVRO,) and self._blank(body)):
+            return rejected(Code.EMPTY_PAYLOAD, "a payload")
+        if format_ is None:
+            formats = ", ".join(f.value for f in plan.formats)
+            return rejected(Code.UNSUPPORTED_FORMAT, f"one of {formats}")
+        if format_ == Format.AVRO:
+            outcome: Outcome = self._strict[Format.AVRO].decide(body, schema_id)
+            return outcome
+        decided: Outcome = self._strict[Format(format_)].decide(body)
+        return decided
+
+    def _blank(self, body: bytes) -> bool:
+        """Nothing but white space, or the literal `null`; the CSV delimiter is not white space."""
+        text = body.removeprefix(detection.BOM)
+        if text.strip(BLANKS.encode()) not in (b"", b"null"):
+            return False
+        delimiter = self.plan.csv.delimiter
+        return not (Format.CSV in self.plan.formats and delimiter in " \t" and delimiter.encode() in text)
+
+
+def format_without_text(formats: tuple[Format, ...]) -> str | None:
+    """The format of a payload of which nothing can be seen."""
+    if len(formats) == 1:
+        return formats[0].value
+    return Format.AVRO.value if Format.AVRO in formats else None
+
+
+class _Found:
+    """What the lanes say of the payloads of a slice, by their places."""
+
+    def __init__(self, count: int, decoder: Decoder) -> None:
+        self._count, self._decoder = count, decoder
+        self.taken = np.zeros(count, dtype=bool)
+        self._parts: list[tuple[np.ndarray, pa.StructArray]] = []
+        self._unknown = np.zeros(count, dtype=np.int32)
+        self._formats: list[tuple[np.ndarray, Format]] = []
+        self.decided: list[tuple[int, Outcome, str | None]] = []
+
+    def add(self, places: np.ndarray, taken: Any, format_: Format) -> None:
+        rows, flags, *unknown = taken
+        self._parts.append((places, rows))
+        self.taken[places] = np.asarray(flags, dtype=bool)
+        if unknown:
+            self._unknown[places] = unknown[0]
+        self._formats.append((places, format_))
+
+    def result(self, ids: pa.Array) -> pa.StructArray:
+        faulty: list[Any] = [None] * self._count
+        formats = np.full(self._count, None, dtype=object)
+        for places, format_ in self._formats:
+            formats[places] = format_.value
+        good, extras, rows = self.taken.copy(), [], []
+        for place, outcome, name in self.decided:
+            formats[place] = name
+            self._unknown[place] = outcome.unknown
+            if outcome.code is None:
+                good[place] = True
+                rows.append((place, outcome.row))
+                extras.append((place, outcome.extra))
+            else:
+                faulty[place] = failure_of(outcome, name)
+        extra: list[Any] = [None] * self._count
+        for place, each in extras:
+            extra[place] = each
+        columns = [
+            self._rows(rows, good),
+            pa.array(faulty, FAILURE) if len(self.decided) > len(rows) else pa.nulls(self._count, FAILURE),
+            pa.array(self._unknown),
+            pa.array(extra, pa.map_(pa.string(), pa.string())),
+            pa.array(formats, pa.string()),
+            ids,
+        ]
+        return pa.StructArray.from_arrays(columns, fields=list(self._decoder.type))
+
+    def _rows(self, decided: list[tuple[int, Any]], good: np.ndarray) -> pa.StructArray:
+        kind = self._decoder.row_type
+        if decided:
+            places = np.array([place for place, _ in decided])
+            self._parts.append((places, pa.array([row for _, row in decided], kind)))
+        if not self._parts:
+            return pa.nulls(self._count, kind)
+        if len(self._parts) == 1 and len(self._parts[0][0]) == self._count:
+            rows = self._parts[0][1]
+        else:
+            order = np.full(self._count, -1, dtype=np.int64)
+            start = 0
+            for places, part in self._parts:
+                order[places] = np.arange(start, start + len(part))
+                start += len(part)
+            rows = pa.concat_arrays([part for _, part in self._parts])
+            rows = rows.take(pa.array(order, mask=order < 0))
+        if good.all():
+            return rows
+        return pa.StructArray.from_arrays(
+            [rows.field(at) for at in range(kind.num_fields)], fields=list(kind), mask=pa.array(~good)
+        )
+
+
+def _as_binary(payloads: pa.Array) -> pa.BinaryArray:
+    return payloads if payloads.type == pa.binary() else payloads.cast(pa.binary())
+
+
+def _schema_ids(payloads: pa.BinaryArray) -> pa.Array:
+    """The ids of framed payloads, NULL where the frame is broken."""
+    framed = pc.and_(
+        pc.greater_equal(pc.binary_length(payloads), _FRAME), pc.starts_with(payloads, pattern="\0")
+    )
+    numbers = pc.binary_slice(payloads, 1, _FRAME).to_pylist()
+    ids = [int.from_bytes(n or b"", "big") for n in numbers]
+    return pa.array(ids, pa.int64(), mask=~_flags(framed))
+
+
+def _flags(mask: pa.BooleanArray) -> np.ndarray:
+    """NULL is false."""
+    return mask.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
