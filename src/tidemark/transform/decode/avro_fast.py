@@ -32,8 +32,10 @@ from tidemark.transform.fields import FLOATS, INTEGERS, Field, Shape
 
 FEW = 48
 """Fewer records than this are decided sooner one by one."""
-ROUNDS = 500
-"""Steps over the items of all arrays and maps that a batch may take."""
+DENSE, ROUNDS = 32, 500
+"""Items of arrays and maps are read one of each record at a time: where fewer records than `DENSE` have one
+more, `ROUNDS` times a batch.
+"""
 _FRONT, _REAR = 16, 32
 _SEVENS = 0x7F7F7F7F7F7F7F7F
 _STOPS = 0x8080808080808080
@@ -130,6 +132,14 @@ class _Batch:
         )
         return every.take(pa.array(np.arange(0, 2 * len(begins), 2)))
 
+    def goes_on(self, lanes: Lanes) -> bool:
+        """Whether to read one more item of these; where it pays for few, only some times."""
+        if len(lanes) >= DENSE or self.rounds > 0:
+            self.rounds -= len(lanes) < DENSE
+            return True
+        self.right[lanes] = False
+        return False
+
     def between(self, lanes: Lanes, value: Any, low: int, high: int) -> None:
         self.fail(lanes, (value < low) | (value > high))
 
@@ -144,22 +154,24 @@ class AvroArrow:
             if reading.surplus and reading.unknown_fields != "ignore":
                 raise _NoFastLane
             self._step = _record(reading.node, reading.seen, reading.fields)
-        except _NoFastLane:
+        except (_NoFastLane, RecursionError):  # A type that contains itself can only be read over.
             self._step = None
-        self.unknown = len(reading.surplus)
-        """Fields of each record that the schema does not know."""
+        self._unknown = len(reading.surplus)
 
-    def read(self, payloads: pa.BinaryArray, start: int = 0) -> tuple[pa.StructArray, pa.BooleanArray]:
-        """The rows, NULL where the payload was not taken, and which were. Records begin at `start`."""
+    def read(self, payloads: pa.BinaryArray, start: int = 0) -> tuple[pa.StructArray, pa.BooleanArray, int]:
+        """The rows, NULL where the payload was not taken, which were, and the number of unknown fields in each.
+
+        Records begin at `start`.
+        """
         count = len(payloads)
         if self._step is None or count < FEW:
-            return pa.nulls(count, self._type), pa.repeat(pa.scalar(value=False), count)
+            return pa.nulls(count, self._type), pa.repeat(pa.scalar(value=False), count), 0
         batch = _Batch(payloads, start)
         rows = self._step(batch, np.arange(count))
         taken = batch.right & (batch.at == batch.ends)
         if not taken.all():
             rows = rows.take(pa.array(np.arange(count), mask=~taken))
-        return rows, pa.array(taken)
+        return rows, pa.array(taken), self._unknown
 
 
 def _step(node: Node, seen: Shape | None, shape: Shape | None) -> Step:
@@ -412,14 +424,14 @@ def _items(node: Node, seen: Shape | None, shape: Shape | None) -> Step:
             if sized.any():
                 batch.number(open_[sized])
                 count = np.abs(count)
-            batch.fail(open_, count > batch.rounds)
-            going = (
-                (count > 0) & (count <= batch.rounds) & batch.right[open_] & (batch.at[open_] < batch.limit)
-            )
+            # Each item takes a byte at least, or the strict lane.
+            batch.fail(open_, (count < 0) | (count > batch.ends[open_] - batch.at[open_]))
+            going = (count > 0) & batch.right[open_]
             open_, count = open_[going], count[going]
-            batch.rounds -= int(count.max(initial=0)) + 1
             for number in range(int(count.max(initial=0))):
                 here = open_[count > number]
+                if not batch.goes_on(here):
+                    break
                 owners.append(here)
                 if is_map:
                     begins, ends = batch.taken(here, batch.number(here))

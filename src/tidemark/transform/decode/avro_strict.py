@@ -68,6 +68,10 @@ class AvroStrict:
             return rejected(
                 Code.MALFORMED_AVRO, "bytes of the writer's schema", f"{wrong.why}, at byte {wrong.at}{where}"
             )
+        except RecursionError:
+            return rejected(
+                Code.MALFORMED_AVRO, "bytes of the writer's schema", "a type nested too deep in itself"
+            )
         keeps = self._unknown_fields == "keep"
         if any(has_no_text(record.get(f.name), f.shape, keys_only=True) for f in self._known) or (
             keeps and any(has_no_text(record.get(f.name), f.shape, keys_only=False) for f in self._surplus)

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import types as T
 
 from tidemark.contract.failure_codes import FailureCode as Code
-from tidemark.transform.decode.avro_bytes import NoSymbol, NoText
+from tidemark.transform.decode.avro_bytes import NoDecimal, NoSymbol, NoText
 from tidemark.transform.decode.detection import is_utf8
 from tidemark.transform.decode.outcome import Faults, Path
 from tidemark.transform.decode.scalar_strict import (
@@ -79,7 +79,7 @@ def _value(seen: Shape, shape: Shape) -> Convert:
             shown = None if shape.hides else value.symbol
             faults.add(Code.TYPE_MISMATCH, path, f"one of {', '.join(value.known)}", shown)
             return None
-        typed = scalar(value)
+        typed = Code.DECIMAL_PRECISION if isinstance(value, NoDecimal) else scalar(value)
         if not isinstance(typed, Code):
             return typed
         faults.add(typed, path, shape.expected, None if shape.hides else lambda: text_of(value, seen))
@@ -161,6 +161,8 @@ def text_of(value: Any, seen: Shape) -> str:
     """A value as text: what a dead letter shows, and what an unknown field is kept as."""
     if isinstance(value, NoSymbol):
         return value.symbol
+    if isinstance(value, NoDecimal):
+        return f"{value.size} bytes"
     if not seen.is_scalar:
         return json.dumps(_plain(value, seen), ensure_ascii=False, separators=(",", ":"))
     return _scalar_text(value, seen.data_type)
@@ -214,6 +216,8 @@ def _plain(value: Any, seen: Shape) -> Any:
     """A value as JSON has it; a struct's NULLs are left out."""
     if value is None:
         return None
+    if isinstance(value, NoSymbol | NoDecimal):
+        return text_of(value, seen)
     if seen.fields:
         return {f.name: _plain(value[f.name], f.shape) for f in seen.fields if value.get(f.name) is not None}
     if seen.element is not None:

@@ -39,10 +39,10 @@ class CsvText:
         self._line = re.compile(f"({line}){_LINE_END}?", re.DOTALL)
         self._header = re.compile(f"({line}){_LINE_END}(?=.)", re.DOTALL)
 
-    def decide(self, payload: bytes) -> Outcome:
-        """What becomes of a payload that is not empty. A BOM before it does not count."""
+    def decide(self, payload: bytes, start: int = 0) -> Outcome:
+        """What becomes of a payload whose text begins at `start`, behind its frame. A BOM does not count."""
         try:
-            text = payload.removeprefix(BOM).decode()
+            text = payload[start:].removeprefix(BOM).decode()
         except UnicodeDecodeError:
             return rejected(Code.INVALID_UTF8, "UTF-8 text")
         header = self._header.match(text) if self._dialect.header else None
