@@ -6,13 +6,12 @@ import threading
 from typing import Any
 
 import httpx
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.config.decoding import AvroOptions, Format
 from tidemark.contract import records
 from tidemark.contract.errors import NonRetriableError, RetriableError
-from tidemark.transform.decode.avro import schema_id
 from tidemark.transform.decode.decoders import decoder_named
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.schema_avsc import AvroSchemaError, fields_from_avro, load
@@ -110,11 +109,18 @@ def unknown_ids(envelopes: DataFrame, plan: DecodePlan) -> frozenset[int]:
     payload = F.col(records.PAYLOAD)
     if plan.decoder:
         payload = decoder_named(plan.decoder)(payload).cast("binary")
-    identity = schema_id(payload).alias("id")
+    identity = _schema_id(payload).alias("id")
     found = envelopes.select(identity).where(F.col("id").isNotNull()).distinct()
     if settled:
         found = found.where(~F.col("id").isin(settled))
     return frozenset(row["id"] for row in found.limit(MOST_IDS).collect())
+
+
+def _schema_id(payload: Column) -> Column:
+    """The id of a framed payload, or NULL where the frame is broken."""
+    framed = (F.octet_length(payload) >= 5) & (F.hex(F.substring(payload, 1, 1)) == "00")
+    number = F.conv(F.hex(F.substring(payload, 2, 4)), 16, 10).try_cast("bigint")
+    return F.when(framed, number)
 
 
 def widen(plan: DecodePlan, ids: frozenset[int], registry: SchemaRegistry | None) -> DecodePlan:

@@ -9,12 +9,14 @@ from pyspark.sql import types as T
 from tidemark.config.decoding import Cob, Rule
 from tidemark.contract import records
 from tidemark.contract.failure_codes import FailureCode as Code
-from tidemark.transform.decode.scalar import datetime_text
+from tidemark.transform.decode.scalar_strict import FIRST_DAY, LAST_DAY
 from tidemark.transform.fields import Field
 
 COB_RULE = "cob-not-in-future"
 VIOLATION = "STRUCT<code: STRING, rule: STRING, message: STRING>"
 VIOLATIONS = f"ARRAY<{VIOLATION}>"
+_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
+_FAR = r"^(?:[+-][0-9]{4,}|[0-9]{5,})-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,Zz+-]*)?\z"
 _TOLD = 5
 """Violations that a failure's message tells."""
 
@@ -87,7 +89,7 @@ def cob_date(source: Field, cob: Cob) -> Column:
         return value
     if isinstance(kind, T.TimestampType):
         return day_of(value, cob.timezone)
-    return datetime_text(value, T.DateType()).getField("value")
+    return _day_of_text(value)
 
 
 def cob_unparsable(source: Field, cob: Cob) -> Column:
@@ -95,13 +97,21 @@ def cob_unparsable(source: Field, cob: Cob) -> Column:
     text = F.col(f"`{source.column}`")
     if not isinstance(source.shape.data_type, T.StringType):
         return F.lit(None).cast(VIOLATION)
-    outcome = datetime_text(text, T.DateType()).getField("code")
+    day = text.rlike(_DAY) & text.try_cast("date").isNotNull()
+    far = text.rlike(_FAR) | (day & _day_of_text(text).isNull())
+    code = F.when(far, F.lit(Code.TIMESTAMP_OUT_OF_RANGE.value)).otherwise(Code.TIMESTAMP_UNPARSABLE.value)
     wrong = F.struct(
-        outcome.alias("code"),
+        code.alias("code"),
         F.lit(None).cast("string").alias("rule"),
         F.lit(f"field {source.name}: expected a COB date, yyyy-mm-dd").alias("message"),
     )
-    return F.when(text.isNotNull() & outcome.isNotNull(), wrong)
+    return F.when(text.isNotNull() & _day_of_text(text).isNull(), wrong)
+
+
+def _day_of_text(text: Column) -> Column:
+    """The DATE of a text such as 2024-07-01, of the years 0001 to 9999; NULL of any other."""
+    day = F.when(text.rlike(_DAY), text.try_cast("date"))
+    return F.when(F.unix_date(day).between(FIRST_DAY, LAST_DAY), day)
 
 
 def cob_in_future(cob: Cob) -> Column:

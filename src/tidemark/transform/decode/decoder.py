@@ -17,6 +17,8 @@ from tidemark.config.decoding import Format
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode import detection
 from tidemark.transform.decode.arrow_types import struct_type
+from tidemark.transform.decode.avro_fast import AvroArrow
+from tidemark.transform.decode.avro_strict import AvroStrict, reading_of
 from tidemark.transform.decode.csv_arrow import CsvArrow
 from tidemark.transform.decode.csv_text import CsvText
 from tidemark.transform.decode.json_arrow import FastJson
@@ -53,17 +55,20 @@ class Decoder:
                 ("schema_id", pa.int64()),
             ]
         )
-        self._fast: dict[Format, Any] = {}
-        self._strict: dict[Format, Any] = {}
+        self._lanes: dict[tuple[Format, int | None], tuple[Any, Any]] = {}
         if Format.JSON in plan.formats:
             strict = StrictJson(plan.fields, strict=plan.strict, unknown_fields=plan.unknown_fields)
-            self._strict[Format.JSON] = strict
-            self._fast[Format.JSON] = FastJson(
-                plan.fields, unknown_fields=plan.unknown_fields, unknown=strict.unknown
-            )
+            fast = FastJson(plan.fields, unknown_fields=plan.unknown_fields, unknown=strict.unknown)
+            self._lanes[Format.JSON, None] = fast, strict
         if Format.CSV in plan.formats:
-            self._strict[Format.CSV] = CsvText(plan.fields, plan.csv)
-            self._fast[Format.CSV] = CsvArrow(plan.fields, plan.csv)
+            self._lanes[Format.CSV, None] = CsvArrow(plan.fields, plan.csv), CsvText(plan.fields, plan.csv)
+        if Format.AVRO in plan.formats:
+            writers = plan.writers if plan.framed else {None: plan.writer}
+            for schema_id, writer in writers.items():
+                reading = reading_of(
+                    plan.fields, writer=writer, reader=plan.reader, unknown_fields=plan.unknown_fields
+                )
+                self._lanes[Format.AVRO, schema_id] = AvroArrow(reading), AvroStrict(reading)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Decoder, (self.plan,)
@@ -96,84 +101,65 @@ class Decoder:
             ids = _schema_ids(framed)
             bodies = pc.if_else(ids.is_valid(), pc.binary_slice(framed, _FRAME), pa.scalar(None, pa.binary()))
         found = _Found(len(payloads), self)
-        some = np.flatnonzero(_flags(pc.and_(payloads.is_valid(), pc.greater(pc.binary_length(bodies), 0))))
-        given = bodies if len(some) == len(bodies) else bodies.take(pa.array(some))
-        if len(some):
-            self._read(given, some, found)
-        self._decide(_as_binary(payloads), framed, bodies, ids, found)
-        nothing = pa.nulls(len(payloads), pa.int64())
-        return found.result(nothing if ids is None else ids)
-
-    def _read(self, bodies: pa.BinaryArray, places: np.ndarray, found: _Found) -> None:
-        """Has the fast lanes read what is there."""
-        formats = detection.formats_of(bodies, self.plan.formats, self.plan.csv)
-        for format_ in self.plan.formats:
-            lane = self._fast.get(format_)
-            if lane is None:
-                continue
-            mine = np.flatnonzero(_flags(pc.equal(formats, format_.value)))
-            if len(mine) == 0:
-                continue
-            given = bodies if len(mine) == len(bodies) else bodies.take(pa.array(mine))
-            taken = lane.read(given)
+        given = pc.and_(payloads.is_valid(), pc.greater(pc.binary_length(bodies), 0))
+        for places, (format_, schema_id) in self._sorted(bodies, np.flatnonzero(_flags(given)), ids):
+            lane, _ = self._lanes.get((format_, schema_id), (None, None))
+            taken = lane.read(_of(bodies, places)) if lane is not None else None
             if taken is not None:
-                found.add(places if len(mine) == len(places) else places[mine], taken, format_)
-
-    def _decide(
-        self,
-        payloads: pa.BinaryArray,
-        unwrapped: pa.BinaryArray,
-        bodies: pa.BinaryArray,
-        ids: pa.Array | None,
-        found: _Found,
-    ) -> None:
-        """Has the strict lanes decide what no fast lane took."""
+                found.add(places, taken, format_)
         rest = np.flatnonzero(~found.taken & _flags(payloads.is_valid()))
-        if len(rest) == 0:
+        columns = [_of(each, rest).to_pylist() for each in (_as_binary(payloads), framed)]
+        numbers = [None] * len(rest) if ids is None else _of(ids, rest).to_pylist()
+        for place, payload, inside, number in zip(rest, *columns, numbers, strict=True):
+            found.decided.append((int(place), *self._decided(payload, inside, number)))
+        return found.result(pa.nulls(len(payloads), pa.int64()) if ids is None else ids)
+
+    def _sorted(
+        self, bodies: pa.BinaryArray, places: np.ndarray, ids: pa.Array | None
+    ) -> Iterator[tuple[np.ndarray, tuple[Format, int | None]]]:
+        """The places of payloads by format, and of framed Avro by the id of its schema."""
+        if len(places) == 0:
             return
-        at = pa.array(rest)
-        columns = [payloads.take(at), unwrapped.take(at), bodies.take(at)]
-        numbers = [None] * len(rest) if ids is None else ids.take(at).to_pylist()
-        for place, payload, inside, body, number in zip(
-            rest, *[c.to_pylist() for c in columns], numbers, strict=True
-        ):
-            format_ = self._format(body)
-            outcome = self._outcome(payload, inside, body, number, format_)
-            found.decided.append((int(place), outcome, format_))
+        formats = detection.formats_of(_of(bodies, places), self.plan.formats, self.plan.csv)
+        for format_ in self.plan.formats:
+            mine = places[_flags(pc.equal(formats, format_.value))]
+            if len(mine) and (ids is None or format_ != Format.AVRO):
+                yield mine, (format_, None)
+            elif len(mine):
+                numbers = _of(ids, mine).to_numpy(zero_copy_only=False)
+                for number in np.unique(numbers):
+                    yield mine[numbers == number], (format_, int(number))
 
-    def _format(self, body: bytes | None) -> str | None:
-        formats = self.plan.formats
+    def _decided(
+        self, payload: bytes, unwrapped: bytes | None, schema_id: int | None
+    ) -> tuple[Outcome, str | None]:
+        """What the strict lane says, and of which format."""
+        plan, framed = self.plan, self.plan.framed
+        body = unwrapped
+        if body is not None and framed:
+            body = None if schema_id is None else body[_FRAME:]
         if body is None:
-            return format_without_text(formats)
-        return detection.format_of(body, formats, self.plan.csv)
-
-    def _outcome(
-        self,
-        payload: bytes,
-        unwrapped: bytes | None,
-        body: bytes | None,
-        schema_id: int | None,
-        format_: str | None,
-    ) -> Outcome:
-        plan = self.plan
+            format_ = format_without_text(plan.formats)
+        else:
+            format_ = detection.format_of(body, plan.formats, plan.csv)
         if not payload:
-            return rejected(Code.EMPTY_PAYLOAD, "a payload")
+            return rejected(Code.EMPTY_PAYLOAD, "a payload"), format_
         if unwrapped is None:
-            return rejected(Code.UNSUPPORTED_FORMAT, f"what decoder {plan.decoder} reads")
+            return rejected(Code.UNSUPPORTED_FORMAT, f"what decoder {plan.decoder} reads"), format_
         if body is None:
             single = len(plan.formats) == 1
             broken = _BROKEN_FRAME[plan.formats[0]] if single else Code.UNSUPPORTED_FORMAT
-            return rejected(broken, "byte 0 and a schema id")
+            return rejected(broken, "byte 0 and a schema id"), format_
         if not body or (plan.formats != (Format.AVRO,) and self._blank(body)):
-            return rejected(Code.EMPTY_PAYLOAD, "a payload")
+            return rejected(Code.EMPTY_PAYLOAD, "a payload"), format_
         if format_ is None:
             formats = ", ".join(f.value for f in plan.formats)
-            return rejected(Code.UNSUPPORTED_FORMAT, f"one of {formats}")
-        if format_ == Format.AVRO:
-            outcome: Outcome = self._strict[Format.AVRO].decide(body, schema_id)
-            return outcome
-        decided: Outcome = self._strict[Format(format_)].decide(body)
-        return decided
+            return rejected(Code.UNSUPPORTED_FORMAT, f"one of {formats}"), format_
+        key = Format(format_), schema_id if format_ == Format.AVRO else None
+        if key not in self._lanes:
+            return rejected(Code.UNKNOWN_SCHEMA_ID, "a registered schema id", str(schema_id)), format_
+        _, strict = self._lanes[key]
+        return strict.decide(unwrapped, _FRAME if framed else 0), format_
 
     def _blank(self, body: bytes) -> bool:
         """Nothing but white space, or the literal `null`; the CSV delimiter is not white space."""
@@ -260,6 +246,11 @@ class _Found:
         return pa.StructArray.from_arrays(
             [rows.field(at) for at in range(kind.num_fields)], fields=list(kind), mask=pa.array(~good)
         )
+
+
+def _of(column: pa.Array, places: np.ndarray) -> pa.Array:
+    """Of the values those in these places, which ascend."""
+    return column if len(places) == len(column) else column.take(pa.array(places))
 
 
 def _as_binary(payloads: pa.Array) -> pa.BinaryArray:

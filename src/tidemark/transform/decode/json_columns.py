@@ -94,6 +94,8 @@ def _seen(column: pa.Array, shape: Shape, *, escapes: bool) -> Seen:
     if isinstance(kind, FLOATS):
         finite = pc.is_finite(column).fill_null(fill_value=True)
         return Seen(column, finite.to_numpy(zero_copy_only=False), quotes, none)
+    if isinstance(kind, T.DecimalType):
+        return Seen(column, _fitting(column, kind.precision), quotes, none)
     if not _is_text(kind):
         return Seen(column, sound, quotes, none)
     quotes = 2 * _valid(column).astype(np.int64)
@@ -140,10 +142,26 @@ def _summed(each: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 def _instants(column: pa.Array, unit: str, final: pa.DataType) -> tuple[pa.Array, np.ndarray]:
     factor = EPOCH_MICROS[unit]
     given = _valid(column)
+    if not given.any():
+        return pa.nulls(len(column), final), ~given
     number = np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column)]
     inside = (number >= -(-FIRST_MICROS // factor)) & (number <= LAST_MICROS // factor)
     micros = np.where(inside & given, number, 0) * factor
     return pa.array(micros, mask=~given).view(pa.timestamp("us")).view(final), inside | ~given
+
+
+def _fitting(column: pa.Array, precision: int) -> np.ndarray:
+    """Which decimals have no more digits: the reader looks before it adds the zeros of the scale."""
+    if column.null_count == len(column):
+        return np.ones(len(column), dtype=bool)
+    low, high = (np.frombuffer(column.buffers()[1], dtype=d) for d in ("<u8", "<i8"))
+    places = slice(column.offset * 2, (column.offset + len(column)) * 2)
+    low, high = low[places][0::2], high[places][1::2]
+    most_high, most_low = divmod(10**precision, 1 << 64)
+    least_high, least_low = divmod(-(10**precision), 1 << 64)
+    over = (high > most_high) | ((high == most_high) & (low >= most_low))
+    under = (high < least_high) | ((high == least_high) & (low <= least_low))
+    return ~_valid(column) | ~(over | under)
 
 
 def _from_text(column: pa.Array, shape: Shape) -> tuple[pa.Array, np.ndarray]:
@@ -156,7 +174,9 @@ def _from_text(column: pa.Array, shape: Shape) -> tuple[pa.Array, np.ndarray]:
     texts = column.take(pa.array(np.flatnonzero(~others))).to_pylist()
     read = binary if isinstance(kind, T.BinaryType) else lambda text: datetime_value(text, kind)
     found = [read(text) for text in texts]
-    values = _converted(pc.if_else(usual, column, pa.scalar(None, pa.string())), kind, final)
+    # What is NULL may still have its bytes in the array, which base64 is decoded of.
+    nothing = pa.scalar("" if isinstance(kind, T.BinaryType) else None, pa.string())
+    values = _converted(pc.if_else(usual, column, nothing), kind, final)
     told = pa.array([None if isinstance(value, Code) else value for value in found], final)
     sound = others.copy()
     sound[~others] = [not isinstance(value, Code) for value in found]

@@ -48,10 +48,10 @@ class StrictJson:
             object_pairs_hook=self._members, parse_int=Number, parse_float=Number, parse_constant=_constant
         ).raw_decode
 
-    def decide(self, payload: bytes) -> Outcome:
-        """The outcome of a payload without its frame. Never raises for what it holds."""
+    def decide(self, payload: bytes, start: int = 0) -> Outcome:
+        """What becomes of a payload whose text begins at `start`, behind its frame."""
         try:
-            text = payload.decode()
+            text = payload[start:].decode()
         except UnicodeDecodeError:
             return rejected(Code.INVALID_UTF8, "UTF-8 text")
         body = text.removeprefix("\ufeff").strip(BLANKS)
@@ -64,15 +64,18 @@ class StrictJson:
                 return self._decided(body)
         except _Refused as why:
             before = text[: text.index(body)] + body[: why.at]
-            found = f"{why.what} at byte {len(before.encode())}"
+            found = f"{why.what} at byte {start + len(before.encode())}"
             return rejected(Code.MALFORMED_JSON, "JSON by RFC 8259", found)
 
     def unknown(self, payload: bytes) -> int:
         """The unknown fields at the top of a payload that is one object; -1 where it is refused."""
+        text = payload.decode().strip(BLANKS)
+        if text.count("[") + text.count("{") > _USUAL_DEPTH:
+            return -1
+        self._repeats = False
         try:
-            self._repeats = False
-            found, _ = self._scan(payload.decode().strip(BLANKS))
-        except (ValueError, RecursionError, _Refused):
+            found, _ = self._parsed(text)
+        except _Refused:
             return -1
         return -1 if self._repeats else len(found.keys() - self._known)
 
