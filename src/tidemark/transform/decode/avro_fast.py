@@ -159,7 +159,7 @@ class AvroArrow:
         self._unknown = len(reading.surplus)
 
     def read(self, payloads: pa.BinaryArray, start: int = 0) -> tuple[pa.StructArray, pa.BooleanArray, int]:
-        """The rows, NULL where the payload was not taken, which were, and the number of unknown fields in each.
+        """The rows, NULL where the payload was not taken, which were, and how many unknown fields each has.
 
         Records begin at `start`.
         """

@@ -75,17 +75,25 @@ def _value(seen: Shape, shape: Shape) -> Convert:
     scalar = _scalar(seen, shape)
 
     def convert(value: Any, path: Path, faults: Faults) -> Any:
+        typed = scalar(value)
+        if isinstance(typed, Code):
+            shown = None if shape.hides else lambda: text_of(value, seen)
+            faults.add(typed, path, shape.expected, shown)
+            return None
+        return typed
+
+    def doubtful(value: Any, path: Path, faults: Faults) -> Any:
         if isinstance(value, NoSymbol):
             shown = None if shape.hides else value.symbol
             faults.add(Code.TYPE_MISMATCH, path, f"one of {', '.join(value.known)}", shown)
-            return None
-        typed = Code.DECIMAL_PRECISION if isinstance(value, NoDecimal) else scalar(value)
-        if not isinstance(typed, Code):
-            return typed
-        faults.add(typed, path, shape.expected, None if shape.hides else lambda: text_of(value, seen))
+        elif isinstance(value, NoDecimal):
+            shown = None if shape.hides else text_of(value, seen)
+            faults.add(Code.DECIMAL_PRECISION, path, shape.expected, shown)
+        else:
+            return convert(value, path, faults)
         return None
 
-    return convert
+    return doubtful if isinstance(found, T.StringType | T.DecimalType) else convert
 
 
 def _element(seen: Shape, shape: Shape) -> Convert:
@@ -233,6 +241,11 @@ def _plain(value: Any, seen: Shape) -> Any:
     if isinstance(kind, T.DecimalType):
         return float(value)
     return _scalar_text(value, kind)
+
+
+def has_map(shape: Shape) -> bool:
+    inner = [f.shape for f in shape.fields] + ([shape.element] if shape.element is not None else [])
+    return isinstance(shape.data_type, T.MapType) or any(map(has_map, inner))
 
 
 def has_no_text(value: Any, seen: Shape, *, keys_only: bool) -> bool:
