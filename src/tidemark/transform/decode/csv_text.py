@@ -15,7 +15,7 @@ from tidemark.transform.decode.outcome import Faults, Outcome, outcome_of, rejec
 from tidemark.transform.decode.scalar_strict import Value, default_of, reader_of
 from tidemark.transform.fields import Field
 
-_LINE_END = r"(?:\r\n|\n|\r)"
+_LINE_END = r"(?>\r\n|\n|\r)"
 
 
 class CsvText:
