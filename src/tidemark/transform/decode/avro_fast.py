@@ -32,9 +32,9 @@ from tidemark.transform.fields import FLOATS, INTEGERS, Field, Shape
 
 FEW = 48
 """Fewer records than this are decided sooner one by one."""
-DENSE, ROUNDS = 32, 500
+DENSE, LONGEST, ROUNDS = 32, 64, 2000
 """Items of arrays and maps are read one of each record at a time: where fewer records than `DENSE` have one
-more, `ROUNDS` times a batch.
+more, up to the item `LONGEST`, and `ROUNDS` times a batch.
 """
 _FRONT, _REAR = 16, 32
 _SEVENS = 0x7F7F7F7F7F7F7F7F
@@ -132,9 +132,9 @@ class _Batch:
         )
         return every.take(pa.array(np.arange(0, 2 * len(begins), 2)))
 
-    def goes_on(self, lanes: Lanes) -> bool:
-        """Whether to read one more item of these; where it pays for few, only some times."""
-        if len(lanes) >= DENSE or self.rounds > 0:
+    def goes_on(self, lanes: Lanes, item: int) -> bool:
+        """Whether to read one more item of these, which pays for few only some times."""
+        if len(lanes) >= DENSE or (item < LONGEST and self.rounds > 0):
             self.rounds -= len(lanes) < DENSE
             return True
         self.right[lanes] = False
@@ -430,7 +430,7 @@ def _items(node: Node, seen: Shape | None, shape: Shape | None) -> Step:
             open_, count = open_[going], count[going]
             for number in range(int(count.max(initial=0))):
                 here = open_[count > number]
-                if not batch.goes_on(here):
+                if not batch.goes_on(here, number):
                     break
                 owners.append(here)
                 if is_map:
