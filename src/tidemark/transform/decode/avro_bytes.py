@@ -11,6 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from tidemark.transform.decode.avro_defaults import encoded
 from tidemark.transform.decode.avro_schema import Node
 
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -62,32 +63,21 @@ def reader_of(node: Node, made: dict[int, Read] | None = None) -> Read:
 def _finished(node: Node, read: Read) -> Read:
     """The value as the reader's type has it."""
     kind, member = node.target, node.member
-    change: Callable[[Any], Any] | None = None
-    if node.kind in ("int", "long") and kind.kind in ("float", "double"):
-        change = _to_single if kind.kind == "float" else float
     if kind.logical == "decimal" and kind.kind in ("bytes", "fixed"):
-        return _membered(_decimal(node, read), member)
-    if kind.logical in ("timestamp-millis", "local-timestamp-millis"):
-        return _membered(_millis(read), member)
-    if change is not None:
-        plain, changed = read, change
-
-        def read(data: bytes, at: int) -> tuple[Any, int]:
-            value, end = plain(data, at)
-            return changed(value), end
-
-    return _membered(read, member)
+        read = _changed(read, _decimal_of(kind.precision, kind.scale))
+    elif kind.logical in ("timestamp-millis", "local-timestamp-millis"):
+        read = _changed(read, lambda value: value * 1000)
+    elif node.kind in ("int", "long") and kind.kind in ("float", "double"):
+        read = _changed(read, _to_single if kind.kind == "float" else float)
+    return read if member is None else _changed(read, lambda value: {member: value})
 
 
-def _membered(read: Read, member: str | None) -> Read:
-    if member is None:
-        return read
-
-    def of_member(data: bytes, at: int) -> tuple[Any, int]:
+def _changed(read: Read, change: Callable[[Any], Any]) -> Read:
+    def changed(data: bytes, at: int) -> tuple[Any, int]:
         value, end = read(data, at)
-        return {member: value}, end
+        return change(value), end
 
-    return of_member
+    return changed
 
 
 def _to_single(value: int) -> float:
@@ -100,64 +90,33 @@ def _to_single(value: int) -> float:
     return float(sign * (high << surplus))
 
 
-def _decimal(node: Node, read: Read) -> Read:
-    scale, bound = node.target.scale, 10 ** min(node.target.precision, DECIMAL_DIGITS)
+def _decimal_of(precision: int, scale: int) -> Callable[[bytes], Decimal | NoDecimal]:
+    bound = 10 ** min(precision, DECIMAL_DIGITS)
 
-    def decimal(data: bytes, at: int) -> tuple[Any, int]:
-        value, end = read(data, at)
+    def decimal(value: bytes) -> Decimal | NoDecimal:
         number = int.from_bytes(value, "big", signed=True)
         if not value or abs(number) >= bound:
-            return NoDecimal(len(value)), end
-        digits = tuple(map(int, str(abs(number))))
-        return Decimal((int(number < 0), digits, -scale)), end
+            return NoDecimal(len(value))
+        return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
     return decimal
 
 
-def _millis(read: Read) -> Read:
-    def micros(data: bytes, at: int) -> tuple[int, int]:
-        value, end = read(data, at)
-        return value * 1000, end
-
-    return micros
-
-
-def long_at(data: bytes, at: int, path: str) -> tuple[int, int]:
-    value, shift, start = 0, 0, at
+def number_at(data: bytes, at: int, path: str, most: int = 10) -> tuple[int, int]:
+    """An int, in up to 5 bytes, or a long. Bits beyond those of its type are dropped."""
+    value, start = 0, at
     try:
         while True:
             byte = data[at]
+            value |= (byte & 0x7F) << 7 * (at - start)
             at += 1
-            value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                value &= _LONG
+                value &= _LONG if most > 5 else _INT
                 return (value >> 1) ^ -(value & 1), at
-            shift += 7
-            if shift > 63:
-                raise Malformed(start, path, "a number of more than 10 bytes")
+            if at - start == most:
+                raise Malformed(start, path, f"a number of more than {most} bytes")
     except IndexError:
         raise Malformed(len(data), path, "the record ends within a number") from None
-
-
-def int_at(data: bytes, at: int, path: str) -> tuple[int, int]:
-    try:
-        byte = data[at]
-    except IndexError:
-        raise Malformed(at, path, "the record ends before a number") from None
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    value, shift, start = byte & 0x7F, 7, at
-    while byte >= 0x80:
-        at += 1
-        if at >= len(data):
-            raise Malformed(at, path, "the record ends within a number")
-        if shift > 28:
-            raise Malformed(start, path, "a number of more than 5 bytes")
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    value &= _INT
-    return (value >> 1) ^ -(value & 1), at + 1
 
 
 def _null(node: Node, made: dict[int, Read]) -> Read:
@@ -173,14 +132,9 @@ def _boolean(node: Node, made: dict[int, Read]) -> Read:
     return boolean
 
 
-def _int(node: Node, made: dict[int, Read]) -> Read:
-    path = node.path
-    return lambda data, at: int_at(data, at, path)
-
-
-def _long(node: Node, made: dict[int, Read]) -> Read:
-    path = node.path
-    return lambda data, at: long_at(data, at, path)
+def _number(node: Node, made: dict[int, Read]) -> Read:
+    path, most = node.path, 5 if node.kind == "int" else 10
+    return lambda data, at: number_at(data, at, path, most)
 
 
 def _floating(node: Node, made: dict[int, Read]) -> Read:
@@ -205,7 +159,7 @@ def _bytes(node: Node, made: dict[int, Read]) -> Read:
     path = node.path
 
     def counted(data: bytes, at: int) -> tuple[bytes, int]:
-        size, at = long_at(data, at, path)
+        size, at = number_at(data, at, path)
         return _cut(data, at, size, path)
 
     return counted
@@ -221,7 +175,7 @@ def _enum(node: Node, made: dict[int, Read]) -> Read:
     symbols = [read if read is not None else NoSymbol(written, known) for written, read in node.symbols]
 
     def enum(data: bytes, at: int) -> tuple[Any, int]:
-        index, end = int_at(data, at, node.path)
+        index, end = number_at(data, at, node.path, 5)
         if not 0 <= index < len(symbols):
             raise Malformed(at, node.path, f"symbol {index} of {len(symbols)}")
         return symbols[index], end
@@ -233,7 +187,7 @@ def _union(node: Node, made: dict[int, Read]) -> Read:
     branches = [reader_of(branch, made) for branch in node.inner]
 
     def union(data: bytes, at: int) -> tuple[Any, int]:
-        index, end = int_at(data, at, node.path)
+        index, end = number_at(data, at, node.path, 5)
         if not 0 <= index < len(branches):
             raise Malformed(at, node.path, f"branch {index} of {len(branches)}")
         return branches[index](data, end)
@@ -243,10 +197,10 @@ def _union(node: Node, made: dict[int, Read]) -> Read:
 
 def _counts(node: Node, data: bytes, at: int) -> tuple[int, int]:
     """The items of the next block; its size in bytes is told where a reader may skip it."""
-    count, end = long_at(data, at, node.path)
+    count, end = number_at(data, at, node.path)
     if count < 0:
         count = -count
-        _, end = long_at(data, end, node.path)
+        _, end = number_at(data, end, node.path)
     if count > max(len(data) - end, EMPTY_ITEMS):
         raise Malformed(at, node.path, f"{count} items, {len(data) - end} bytes are left")
     return count, end
@@ -290,9 +244,16 @@ def _map(node: Node, made: dict[int, Read]) -> Read:
     return map_
 
 
+def defaults_of(node: Node) -> dict[str, Any]:
+    """The values of a record's fields that only the reader's schema has."""
+    return {
+        name: reader_of(each)(encoded(each.target, default), 0)[0] for name, each, default in node.missing
+    }
+
+
 def _record(node: Node, made: dict[int, Read]) -> Read:
     fields = [(name, reader_of(each, made)) for name, each in node.fields]
-    defaults = {name: reader_of(each)(default, 0)[0] for name, each, default in node.missing}
+    defaults = defaults_of(node)
 
     def record(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         row = dict(defaults)
@@ -315,8 +276,8 @@ def _error(node: Node, made: dict[int, Read]) -> Read:
 _PLAIN: dict[str, Callable[[Node, dict[int, Read]], Read]] = {
     "null": _null,
     "boolean": _boolean,
-    "int": _int,
-    "long": _long,
+    "int": _number,
+    "long": _number,
     "float": _floating,
     "double": _floating,
     "bytes": _bytes,
