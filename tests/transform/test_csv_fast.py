@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.transform.samples import code, decoded, outcomes, plan_of
+from tidemark.transform.decode.csv_fast import line_shape
 
 from tidemark.config.decoding import CsvDialect
-from tidemark.transform.decode.csv_fast import line_shape
 from tidemark.transform.schema_ddl import fields_from_ddl
 
 TEXTS: dict[str, list[str]] = {

@@ -11,8 +11,8 @@ import pytest
 
 from tidemark.config.decoding import CsvDialect, FieldOptions
 from tidemark.transform.decode.arrow_types import struct_type
-from tidemark.transform.decode.csv_arrow import FEW, CsvArrow
-from tidemark.transform.decode.csv_text import CsvText
+from tidemark.transform.decode.csv_fast import FEW, CsvArrow
+from tidemark.transform.decode.csv_strict import CsvText
 from tidemark.transform.decode.outcome import Outcome
 from tidemark.transform.fields import Field
 from tidemark.transform.schema import finish_fields

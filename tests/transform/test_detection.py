@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.config.decoding import CsvDialect, Format
-from tidemark.transform.decode.detection import format_of, formats_of, is_utf8, valid_utf8
+from tidemark.transform.decode.detect import format_of, formats_of, is_utf8, valid_utf8
 
 J, C, A = Format.JSON, Format.CSV, Format.AVRO
 SETS = [(J,), (C,), (A,), (J, C), (J, A), (C, A), (J, C, A)]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 
-from tidemark.transform.decode.scalar_strict import datetime_value, default_of, epoch, number, reader_of
+from tidemark.transform.decode.scalar import datetime_value, default_of, epoch, number, reader_of
 from tidemark.transform.fields import Field, Shape
 from tidemark.transform.schema_ddl import fields_from_ddl
 

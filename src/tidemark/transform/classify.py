@@ -6,6 +6,7 @@ Each step is one `select`, so that what the next one uses several times is compu
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -85,7 +86,8 @@ def _classify(frame: DataFrame, plan: DecodePlan) -> DataFrame:
     for_tombstone = Route.SKIPPED
     if plan.tombstones != "skip":
         for_tombstone = Route.REJECTED
-        failure = F.when(tombstone, _no_value(plan)).otherwise(failure)
+        absent = F.from_json(F.lit(json.dumps(no_value(plan))), records.FAILURE_DDL)
+        failure = F.when(tombstone, absent).otherwise(failure)
     route = (
         F.when(tombstone, F.lit(for_tombstone.value))
         .when(wrong, F.lit(Route.REJECTED.value))
@@ -101,10 +103,9 @@ def _classify(frame: DataFrame, plan: DecodePlan) -> DataFrame:
     )
 
 
-def _no_value(plan: DecodePlan) -> Column:
-    """The failure of a tombstone that is to have a value."""
-    outcome = failure_of(rejected(Code.EMPTY_PAYLOAD, "a value"), format_without_text(plan.formats))
-    return F.from_json(F.lit(json.dumps(outcome)), records.FAILURE_DDL)
+def no_value(plan: DecodePlan) -> dict[str, Any]:
+    """The failure of a tombstone where each record is to have a value."""
+    return failure_of(rejected(Code.EMPTY_PAYLOAD, "a value"), format_without_text(plan.formats))
 
 
 def _row(plan: DecodePlan) -> list[Column]:

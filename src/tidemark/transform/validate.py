@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 from tidemark.config.decoding import Cob, Rule
 from tidemark.contract import records
 from tidemark.contract.failure_codes import FailureCode as Code
-from tidemark.transform.decode.scalar_strict import FIRST_DAY, LAST_DAY
+from tidemark.transform.decode.scalar import FIRST_DAY, LAST_DAY
 from tidemark.transform.fields import Field
 
 COB_RULE = "cob-not-in-future"

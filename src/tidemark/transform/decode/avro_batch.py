@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidemark.transform.decode.detection import valid_utf8
+from tidemark.transform.decode.detect import valid_utf8
 
 DENSE, LONGEST, ROUNDS = 32, 64, 2000
 """Items of arrays and maps are read one of each record at a time: where fewer records than `DENSE` have one

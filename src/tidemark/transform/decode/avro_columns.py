@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from tidemark.transform.decode.arrow_types import arrow_type
 from tidemark.transform.decode.avro_batch import Batch, Lanes, NoFastLane, Step, as_text
 from tidemark.transform.decode.avro_schema import Node
-from tidemark.transform.decode.scalar_strict import (
+from tidemark.transform.decode.scalar import (
     EPOCH_MICROS,
     FIRST_DAY,
     FIRST_MICROS,

@@ -14,9 +14,9 @@ from pyspark.sql import types as T
 
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.avro_bytes import NoDecimal, NoSymbol, NoText
-from tidemark.transform.decode.detection import is_utf8
+from tidemark.transform.decode.detect import is_utf8
 from tidemark.transform.decode.outcome import Faults, Path
-from tidemark.transform.decode.scalar_strict import (
+from tidemark.transform.decode.scalar import (
     Value,
     datetime_value,
     day,

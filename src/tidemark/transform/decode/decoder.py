@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 
 from tidemark.config.decoding import Format
 from tidemark.contract.failure_codes import FailureCode as Code
-from tidemark.transform.decode import detection
+from tidemark.transform.decode import detect
 from tidemark.transform.decode.arrow_types import struct_type
 from tidemark.transform.decode.avro_fast import AvroArrow
 from tidemark.transform.decode.avro_strict import AvroStrict, reading_of
-from tidemark.transform.decode.csv_arrow import CsvArrow
-from tidemark.transform.decode.csv_text import CsvText
-from tidemark.transform.decode.json_arrow import FastJson
-from tidemark.transform.decode.json_text import BLANKS, StrictJson
+from tidemark.transform.decode.csv_fast import CsvArrow
+from tidemark.transform.decode.csv_strict import CsvText
+from tidemark.transform.decode.json_fast import FastJson
+from tidemark.transform.decode.json_strict import BLANKS, StrictJson
 from tidemark.transform.decode.outcome import FAILURE, Outcome, failure_of, rejected
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Decoder:
 
     @staticmethod
     def slices_of(payloads: pa.Array) -> Iterator[slice]:
-        """Of few enough records and bytes each: what decoding takes in memory does not grow with the batch."""
+        """Of few records and bytes each: the memory that decoding takes does not grow with the batch."""
         start, ends = 0, np.cumsum(pc.binary_length(payloads).fill_null(0).to_numpy())
         while start < len(ends):
             before = ends[start - 1] if start else 0
@@ -99,7 +99,7 @@ class Decoder:
         ids, framed = None, bodies
         if self.plan.framed:
             ids = _schema_ids(framed)
-            bodies = pc.if_else(ids.is_valid(), pc.binary_slice(framed, _FRAME), pa.scalar(None, pa.binary()))
+            bodies = _bodies(framed, ids.is_valid())
         found = _Found(len(payloads), self)
         given = pc.and_(payloads.is_valid(), pc.greater(pc.binary_length(bodies), 0))
         for places, (format_, schema_id) in self._sorted(bodies, np.flatnonzero(_flags(given)), ids):
@@ -120,7 +120,7 @@ class Decoder:
         """The places of payloads by format, and of framed Avro by the id of its schema."""
         if len(places) == 0:
             return
-        formats = detection.formats_of(_of(bodies, places), self.plan.formats, self.plan.csv)
+        formats = detect.formats_of(_of(bodies, places), self.plan.formats, self.plan.csv)
         for format_ in self.plan.formats:
             mine = places[_flags(pc.equal(formats, format_.value))]
             if len(mine) and (ids is None or format_ != Format.AVRO):
@@ -141,7 +141,7 @@ class Decoder:
         if body is None:
             format_ = format_without_text(plan.formats)
         else:
-            format_ = detection.format_of(body, plan.formats, plan.csv)
+            format_ = detect.format_of(body, plan.formats, plan.csv)
         if not payload:
             return rejected(Code.EMPTY_PAYLOAD, "a payload"), format_
         if unwrapped is None:
@@ -163,7 +163,7 @@ class Decoder:
 
     def _blank(self, body: bytes) -> bool:
         """Nothing but white space, or the literal `null`; the CSV delimiter is not white space."""
-        text = body.removeprefix(detection.BOM)
+        text = body.removeprefix(detect.BOM)
         if text.strip(BLANKS.encode()) not in (b"", b"null"):
             return False
         delimiter = self.plan.csv.delimiter
@@ -262,11 +262,29 @@ def _schema_ids(payloads: pa.BinaryArray) -> pa.Array:
     framed = pc.and_(
         pc.greater_equal(pc.binary_length(payloads), _FRAME), pc.starts_with(payloads, pattern="\0")
     )
-    numbers = pc.binary_slice(payloads, 1, _FRAME).to_pylist()
-    ids = [int.from_bytes(n or b"", "big") for n in numbers]
-    return pa.array(ids, pa.int64(), mask=~_flags(framed))
+    framed = framed.fill_null(fill_value=False)
+    whole = pc.if_else(framed, payloads, pa.scalar(bytes(_FRAME)))
+    offsets = np.frombuffer(whole.buffers()[1], dtype=np.int32)[whole.offset : whole.offset + len(whole)]
+    text = np.frombuffer(whole.buffers()[2], dtype=np.uint8)
+    ids = np.zeros(len(whole), dtype=np.int64)
+    for at in range(1, _FRAME):
+        ids = ids << 8 | text[offsets + at]
+    return pa.array(ids, mask=~_flags(framed))
+
+
+def _bodies(payloads: pa.BinaryArray, framed: pa.BooleanArray) -> pa.BinaryArray:
+    """What follows the frame, NULL without one."""
+    offsets = np.frombuffer(payloads.buffers()[1], dtype=np.int32)
+    offsets = offsets[payloads.offset : payloads.offset + len(payloads) + 1]
+    # Frames and bodies in turn, of which the bodies are taken: Arrow's own slice fails on short payloads.
+    places = np.repeat(offsets, 2)[:-1]
+    places[1::2] = np.minimum(offsets[:-1] + _FRAME, offsets[1:])
+    buffers = [None, pa.py_buffer(places), payloads.buffers()[2]]
+    parts = pa.Array.from_buffers(pa.binary(), 2 * len(payloads), buffers)
+    return parts.take(pa.array(np.arange(len(payloads)) * 2 + 1, mask=~_flags(framed)))
 
 
 def _flags(mask: pa.BooleanArray) -> np.ndarray:
     """NULL is false."""
-    return mask.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    found: np.ndarray = mask.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    return found

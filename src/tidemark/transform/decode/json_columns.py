@@ -16,8 +16,8 @@ from pyspark.sql import types as T
 
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.arrow_types import arrow_type, struct_type
-from tidemark.transform.decode.csv_arrow import _form, _from_base64
-from tidemark.transform.decode.scalar_strict import (
+from tidemark.transform.decode.csv_fast import form_of, from_base64
+from tidemark.transform.decode.scalar import (
     EPOCH_MICROS,
     FIRST_MICROS,
     LAST_MICROS,
@@ -59,7 +59,7 @@ def _is_text(kind: T.DataType) -> bool:
 
 
 def members_seen(columns: list[pa.Array], fields: tuple[Field, ...], *, escapes: bool) -> Seen:
-    """Of the columns of an object's fields, which is no null. `escapes`: whether there are any in the text."""
+    """Of the columns of an object's fields. `escapes`: whether there are any in the text."""
     count = len(columns[0])
     sound, filled = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
     quotes = np.zeros(count, dtype=np.int64)
@@ -136,7 +136,8 @@ def _list(column: pa.ListArray, shape: Shape, *, escapes: bool) -> Seen:
 def _summed(each: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """The sum of each list's elements."""
     sums = np.concatenate([[0], np.cumsum(each, dtype=np.int64)])
-    return sums[offsets[1:]] - sums[offsets[:-1]]
+    found: np.ndarray = sums[offsets[1:]] - sums[offsets[:-1]]
+    return found
 
 
 def _instants(column: pa.Array, unit: str, final: pa.DataType) -> tuple[pa.Array, np.ndarray]:
@@ -161,13 +162,14 @@ def _fitting(column: pa.Array, precision: int) -> np.ndarray:
     least_high, least_low = divmod(-(10**precision), 1 << 64)
     over = (high > most_high) | ((high == most_high) & (low >= most_low))
     under = (high < least_high) | ((high == least_high) & (low <= least_low))
-    return ~_valid(column) | ~(over | under)
+    found: np.ndarray = ~_valid(column) | ~(over | under)
+    return found
 
 
 def _from_text(column: pa.Array, shape: Shape) -> tuple[pa.Array, np.ndarray]:
     """The values of text: in the usual form all at once, of each other one by itself."""
     kind, final = shape.data_type, arrow_type(shape)
-    usual = pc.match_substring_regex(column, rf"^(?:{_form(shape)})\z").fill_null(fill_value=True)
+    usual = pc.match_substring_regex(column, rf"^(?:{form_of(shape)})\z").fill_null(fill_value=True)
     if usual.false_count == 0:
         return _converted(column, kind, final), np.ones(len(column), dtype=bool)
     others = usual.to_numpy(zero_copy_only=False)
@@ -185,7 +187,7 @@ def _from_text(column: pa.Array, shape: Shape) -> tuple[pa.Array, np.ndarray]:
 
 def _converted(column: pa.Array, kind: T.DataType, final: pa.DataType) -> pa.Array:
     if isinstance(kind, T.BinaryType):
-        return _from_base64(column)
+        return from_base64(column)
     if isinstance(kind, T.TimestampType):
         # Without an offset it is UTC.
         return pc.ascii_rtrim(column, "Z").cast(pa.timestamp("us")).view(final)
@@ -195,4 +197,5 @@ def _converted(column: pa.Array, kind: T.DataType, final: pa.DataType) -> pa.Arr
 def _valid(column: pa.Array) -> np.ndarray:
     if column.null_count == 0:
         return np.ones(len(column), dtype=bool)
-    return column.is_valid().to_numpy(zero_copy_only=False)
+    found: np.ndarray = column.is_valid().to_numpy(zero_copy_only=False)
+    return found

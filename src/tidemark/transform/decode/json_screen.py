@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import types as T
 
-from tidemark.transform.decode.csv_arrow import DAY, SECOND
+from tidemark.transform.decode.csv_fast import DAY, SECOND
 from tidemark.transform.fields import FLOATS, Field, Shape
 
 _BLANK = r"[ \t\r\n]*"

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.outcome import Faults, Path
-from tidemark.transform.decode.scalar_strict import (
+from tidemark.transform.decode.scalar import (
     CSV_NUMBER,
     binary,
     datetime_value,
@@ -25,7 +25,8 @@ Convert = Callable[[Any, Faults, Path], Any]
 _ABSENT = object()
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(32)} | _SHORT
-_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
+_ESCAPED = re.compile('[\x00-\x1f"\\\\\U00010000-\U0010ffff]')
+"""As Spark writes JSON: a character beyond the first plane as its two surrogates."""
 
 
 class Number(str):
@@ -59,13 +60,21 @@ def _written(found: Any) -> str:
     if isinstance(found, str):
         if isinstance(found, Number):
             return str(found)
-        return '"' + _ESCAPED.sub(lambda m: _ESCAPES[m[0]], found) + '"'
+        return '"' + _ESCAPED.sub(_escape, found) + '"'
     if isinstance(found, dict):
         pairs = found.pairs if isinstance(found, Repeated) else found.items()
         return "{" + ",".join([f"{_written(key)}:{_written(each)}" for key, each in pairs]) + "}"
     if isinstance(found, list):
         return "[" + ",".join([_written(each) for each in found]) + "]"
     return {None: "null", True: "true", False: "false"}[found]
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    high, low = divmod(ord(character) - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04X}\\u{0xDC00 + low:04X}"
 
 
 def values_of(fields: tuple[Field, ...]) -> Convert:

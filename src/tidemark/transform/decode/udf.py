@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -23,11 +22,13 @@ FAILURE_TYPE = T.StructType(
     + [T.StructField("faults", T.ArrayType(T.StructType([T.StructField(n, T.StringType()) for n in _TEXTS])))]
 )
 _UNWRAPPED = "_unwrapped"
-_WAY = os.environ.get("DECODE_WAY", "map")
 
 
 def decoded(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
-    """`ENVELOPE_COLUMNS` untouched, and `DECODED`: STRUCT<row, failure, unknown, extra, format, schema_id>."""
+    """`ENVELOPE_COLUMNS` untouched, and `DECODED`: what `Decoder.decode` makes of the payload.
+
+    By `mapInArrow`, which Spark has had since 3.3, and runs once whatever is asked of its result later.
+    """
     columns = [F.col(c) for c in records.ENVELOPE_COLUMNS]
     inside = None
     if plan.decoder:
@@ -43,17 +44,6 @@ def decoded(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
             T.StructField("schema_id", T.LongType()),
         ]
     )
-    if _WAY == "udf":
-        given = [F.col(records.PAYLOAD), *([] if inside is None else [inside])]
-        udf = F.arrow_udf(lambda *a: decoder.decode(*a), kind).asNondeterministic()
-        return envelopes.select(*columns, udf(*given).alias(DECODED))
-    if _WAY == "iter":
-        from collections.abc import Iterator as I
-        def it(batches: I[pa.Array]) -> I[pa.Array]:
-            for b in batches:
-                yield decoder.decode(b)
-        udf = F.arrow_udf(it, kind).asNondeterministic()
-        return envelopes.select(*columns, udf(F.col(records.PAYLOAD)).alias(DECODED))
     opened = envelopes.select(*columns, *([] if inside is None else [inside.alias(_UNWRAPPED)]))
     schema = envelopes.select(*columns).schema
     schema = T.StructType([*schema.fields, T.StructField(DECODED, kind)])
@@ -61,6 +51,8 @@ def decoded(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
 
 
 class _Mapped:
+    """The function that the workers run."""
+
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
 
@@ -69,7 +61,7 @@ class _Mapped:
             payloads = batch.column(records.PAYLOAD)
             inside = batch.column(_UNWRAPPED) if _UNWRAPPED in batch.schema.names else None
             for each in Decoder.slices_of(payloads):
-                got = self._decoder.decode_slice(payloads[each], None if inside is None else inside[each])
+                found = self._decoder.decode_slice(payloads[each], None if inside is None else inside[each])
                 part = batch.slice(each.start, each.stop - each.start)
                 columns = [part.column(c) for c in records.ENVELOPE_COLUMNS]
-                yield pa.RecordBatch.from_arrays([*columns, got], [*records.ENVELOPE_COLUMNS, DECODED])
+                yield pa.RecordBatch.from_arrays([*columns, found], [*records.ENVELOPE_COLUMNS, DECODED])

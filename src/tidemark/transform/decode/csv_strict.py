@@ -10,9 +10,9 @@ import re
 
 from tidemark.config.decoding import CsvDialect
 from tidemark.contract.failure_codes import FailureCode as Code
-from tidemark.transform.decode.detection import BOM
+from tidemark.transform.decode.detect import BOM
 from tidemark.transform.decode.outcome import Faults, Outcome, outcome_of, rejected
-from tidemark.transform.decode.scalar_strict import Value, default_of, reader_of
+from tidemark.transform.decode.scalar import Value, default_of, reader_of
 from tidemark.transform.fields import Field
 
 _LINE_END = r"(?>\r\n|\n|\r)"
