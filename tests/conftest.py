@@ -111,7 +111,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def running_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session of the run: Delta, Kafka and Avro, in UTC, two cores, three tries a task."""
     from tidemark.platform.session import local_session
 
@@ -133,14 +133,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(scope="session")
+def spark(running_spark: SparkSession) -> SparkSession:
+    """The one session of the run."""
+    return running_spark
+
+
 @pytest.fixture(scope="module")
-def as_shipped(spark: SparkSession) -> Iterator[None]:
+def as_shipped(running_spark: SparkSession) -> Iterator[None]:
     """A module's tests with generated code and adaptive plans, as every session has them but the suite's."""
     for name, value in SHIPPED.items():
-        spark.conf.set(name, value)
+        running_spark.conf.set(name, value)
     yield
     for name, value in QUICK.items():
-        spark.conf.set(name, value)
+        running_spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")

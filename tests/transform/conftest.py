@@ -1,10 +1,23 @@
-"""Decoding is tested the way it runs: with the code that Spark generates of it."""
+"""Decoding needs no Spark: a session starts where a test does something with it."""
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
+from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _as_shipped(as_shipped: None) -> None:
-    """Every module of this ring."""
+class _Session:
+    """The run's session, which starts at its first use."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._request = request
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._request.getfixturevalue("running_spark"), name)
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> SparkSession:
+    return cast(SparkSession, _Session(request))

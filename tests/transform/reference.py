@@ -163,6 +163,8 @@ def _of_text(text: str, kind: Kind) -> Any:
 def value(found: Any, kind: Kind) -> Any:
     """A JSON value as a column has it: times as microseconds, dates as text. Raises Wrong."""
     name = kind[0]
+    if name == "decimal" and isinstance(found, str) and _NUMBER.fullmatch(found):
+        found = Number(found)
     number = isinstance(found, Number)
     if name == "text":
         return found if isinstance(found, str) and not number else written(found)
@@ -289,4 +291,6 @@ def written(found: Any) -> str:
         return "{" + ",".join(f"{written(key)}:{written(each)}" for key, each in found) + "}"
     if isinstance(found, list):
         return "[" + ",".join(map(written, found)) + "]"
-    return json.dumps(found, ensure_ascii=False)
+    # Beyond the first plane as surrogates, as Spark has it.
+    text = json.dumps(found, ensure_ascii=False)
+    return "".join(c if c <= "\uffff" else json.dumps(c)[1:-1].upper().replace("\\U", "\\u") for c in text)

@@ -46,7 +46,8 @@ def decode(
     settings = open_settings(config, target)
     chosen = settings.stream(stream)
     named = [each for file in files for each in payloads_of(file, lines=lines)]
-    spark = session_for(settings)
+    needed = chosen.rules or chosen.enrich or chosen.decoder or chosen.cob
+    spark = session_for(settings) if needed else None
     plan = decode_plan(chosen, base_dir=settings.config_dir, spark=spark)
     registry = SchemaRegistry.of(chosen.avro)
     found = explain(spark, [payload for _, payload in named], plan, registry=registry)

@@ -61,7 +61,10 @@ class CsvDialect(Section):
         max_length=1,
         description="Escape character; by default a quote is doubled instead.",
     )
-    header: bool = Field(False, description="Payloads start with a header line, which is left out.")
+    header: bool = Field(
+        False,
+        description="Payloads start with a header line: the names of the schema's fields, in any order.",
+    )
     null_text: str = Field("", description="The unquoted text that means NULL.")
 
 

@@ -68,8 +68,6 @@ def local_session(
     """
     from pyspark.sql import SparkSession
 
-    from tidemark.platform.jvm_names import remember_names
-
     # The active session of a process that ran a stream may be a batch's: the builder knows the first one.
     running = SparkSession.builder.getOrCreate() if SparkSession.getActiveSession() is not None else None
     if running is None:
@@ -91,7 +89,6 @@ def local_session(
     for name, value in conf.items():
         builder = builder.config(name, value)
     session = running or builder.getOrCreate()
-    remember_names(session)
     _load_delta_exceptions()
     return session
 

@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import Row, SparkSession
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from tidemark.contract import records
-from tidemark.transform.classify import transform
+from tidemark.contract.errors import UsageError
+from tidemark.contract.routes import Route
+from tidemark.transform.classify import SCHEMA_ID, no_value, transform
+from tidemark.transform.decode.decoder import Decoder
 from tidemark.transform.plan import DecodePlan
-from tidemark.transform.registry import SchemaRegistry, with_registered
+from tidemark.transform.registry import SchemaRegistry, ids_in, widen, with_registered
+
+_PAYLOAD_AT = records.ENVELOPE_COLUMNS.index(records.PAYLOAD)
 
 Payload = bytes | str | None | Mapping[str, Any]
 """A payload's bytes, its text, a tombstone, or an envelope: columns of `ENVELOPE_COLUMNS` by name."""
@@ -34,40 +40,79 @@ class Explained:
 
 
 def explain(
-    spark: SparkSession,
+    spark: SparkSession | None,
     records_: Payload | Sequence[Payload],
     plan: DecodePlan,
     *,
     registry: SchemaRegistry | None = None,
 ) -> list[Explained]:
-    """The outcome of each payload, in order. A registry is asked for the schema ids that the plan lacks.
+    """The outcome of each payload, in order. Only a plan that `needs_spark` needs a session. A registry is
+    asked for the schema ids that the plan lacks.
 
-    >>> explain(spark, b'{"id": 1, "qty": "many"}', plan)[0].message  # doctest: +SKIP
+    >>> explain(None, b'{"id": 1, "qty": "many"}', plan)[0].message  # doctest: +SKIP
     'TYPE_MISMATCH: field qty: expected INT, found "many"'
     """
     single = records_ is None or isinstance(records_, bytes | str | Mapping)
     given: Sequence[Payload] = [records_] if single else records_  # type: ignore[assignment,list-item]
-    if not given:
+    rows = [_envelope(payload, at) for at, payload in enumerate(given)]
+    if not rows:
         return []
+    if not plan.needs_spark:
+        plan = widen(plan, ids_in((row[_PAYLOAD_AT] for row in rows), plan), registry)
+        return [_explained(out) for out in routed(rows, plan)]
+    if spark is None:
+        raise UsageError("the stream's rules, COB date, enrichment or decoder need a Spark session")
     found: dict[int, Explained] = {}
-    waiting = [(at, _envelope(payload, at)) for at, payload in enumerate(given)]
+    waiting = list(enumerate(rows))
     while waiting:
         # Two records with the same coordinates, as in two exports of one letter, are told apart by the round.
         order: dict[tuple[Any, ...], int] = {}
-        rows, later = [], []
+        now, later = [], []
         for at, row in waiting:
             place = row[1:4]
             if place in order:
                 later.append((at, row))
             else:
                 order[place] = at
-                rows.append(row)
-        envelopes = spark.createDataFrame(rows, records.ENVELOPE_DDL)
+                now.append(row)
+        envelopes = spark.createDataFrame(now, records.ENVELOPE_DDL)
         plan = with_registered(envelopes, plan, registry)
         for out in transform(envelopes, plan).collect():
-            found[order[tuple(out[c] for c in records.COORDINATES)]] = _explained(out)
+            found[order[tuple(out[c] for c in records.COORDINATES)]] = _explained(out.asDict(recursive=True))
         waiting = later
-    return [found[at] for at in range(len(given))]
+    return [found[at] for at in range(len(rows))]
+
+
+def routed(envelopes: Sequence[tuple[Any, ...]], plan: DecodePlan) -> list[dict[str, Any]]:
+    """What `transform` makes of these values of `ENVELOPE_COLUMNS`, in this process: for a plan without
+    expressions.
+    """
+    decoded = Decoder(plan).decode(pa.array([e[_PAYLOAD_AT] for e in envelopes], pa.binary()))
+    done = []
+    for values, found in zip(envelopes, decoded.to_pylist(maps_as_pydicts="lossy"), strict=True):
+        envelope = dict(zip(records.ENVELOPE_COLUMNS, values, strict=True))
+        failure, row, route = found["failure"], None, Route.ACCEPTED
+        if envelope[records.PAYLOAD] is None:
+            route = Route.SKIPPED if plan.tombstones == "skip" else Route.REJECTED
+            failure = no_value(plan) if route is Route.REJECTED else None
+        elif failure is not None:
+            route = Route.REJECTED
+        else:
+            made = {**envelope, **found["row"], records.EXTRA: found["extra"] or {}}
+            made[records.SOURCE_TOPIC] = envelope[records.TOPIC]
+            made[records.PROCESSING_VERSION] = plan.processing_version
+            row = {name: made[name] for name in plan.table_schema.names}
+        done.append(
+            {
+                **envelope,
+                records.ROUTE: route.value,
+                records.FAILURE: failure,
+                records.ROW: row,
+                records.UNKNOWN_FIELDS: found["unknown"] or 0,
+                SCHEMA_ID: found[SCHEMA_ID],
+            }
+        )
+    return done
 
 
 def _envelope(payload: Payload, at: int) -> tuple[Any, ...]:
@@ -89,9 +134,8 @@ def _envelope(payload: Payload, at: int) -> tuple[Any, ...]:
     return tuple(given.get(c) for c in records.ENVELOPE_COLUMNS)
 
 
-def _explained(out: Row) -> Explained:
-    failure, row = out[records.FAILURE], out[records.ROW]
-    reason: dict[str, Any] = failure.asDict(recursive=True) if failure else {}
+def _explained(out: Mapping[str, Any]) -> Explained:
+    reason = out[records.FAILURE] or {}
     return Explained(
         route=out[records.ROUTE],
         code=reason.get("code"),
@@ -99,7 +143,7 @@ def _explained(out: Row) -> Explained:
         message=reason.get("message"),
         format=reason.get("format"),
         faults=tuple(reason.get("faults") or ()),
-        row=row.asDict(recursive=True) if row else None,
+        row=out[records.ROW],
         unknown_fields=out[records.UNKNOWN_FIELDS],
-        schema_id=out["schema_id"],
+        schema_id=out[SCHEMA_ID],
     )

@@ -69,6 +69,11 @@ class DecodePlan:
         return struct_of(self.fields)
 
     @property
+    def needs_spark(self) -> bool:
+        """Whether more than the decoder decides of a record: an expression, or a function of Columns."""
+        return bool(self.rules or self.enriched or self.decoder or self.cob is not None)
+
+    @property
     def cob_field(self) -> Field | None:
         """The field of the COB date, where its column is another one than the field's own."""
         if self.cob is None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import httpx
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.config.decoding import AvroOptions, Format
 from tidemark.contract import records
 from tidemark.contract.errors import NonRetriableError, RetriableError
-from tidemark.transform.decode.avro import schema_id
 from tidemark.transform.decode.decoders import decoder_named
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.schema_avsc import AvroSchemaError, UnusableSchema, fields_from_avro, load
@@ -132,11 +131,26 @@ def unknown_ids(envelopes: DataFrame, plan: DecodePlan) -> frozenset[int]:
     payload = F.col(records.PAYLOAD)
     if plan.decoder:
         payload = decoder_named(plan.decoder)(payload).cast("binary")
-    identity = schema_id(payload).alias("id")
+    identity = _schema_id(payload).alias("id")
     found = envelopes.select(identity).where(F.col("id").isNotNull()).distinct()
     if settled:
         found = found.where(~F.col("id").isin(settled))
     return frozenset(row["id"] for row in found.limit(MOST_IDS).collect())
+
+
+def _schema_id(payload: Column) -> Column:
+    """The id of a framed payload, or NULL where the frame is broken."""
+    framed = (F.octet_length(payload) >= 5) & (F.hex(F.substring(payload, 1, 1)) == "00")
+    number = F.conv(F.hex(F.substring(payload, 2, 4)), 16, 10).try_cast("bigint")
+    return F.when(framed, number)
+
+
+def ids_in(payloads: Iterable[bytes | None], plan: DecodePlan) -> frozenset[int]:
+    """As `unknown_ids`, of payloads in this process."""
+    if not plan.framed or Format.AVRO not in plan.formats:
+        return frozenset()
+    framed = (p for p in payloads if p is not None and len(p) >= 5 and p[0] == 0)
+    return frozenset(int.from_bytes(p[1:5], "big") for p in framed) - plan.writers.keys()
 
 
 def with_registered(envelopes: DataFrame, plan: DecodePlan, registry: SchemaRegistry | None) -> DecodePlan:

@@ -37,10 +37,8 @@ RESERVED = frozenset(
 )
 
 
-INTERNAL = re.compile(r"_(?:envelope|decoded|faults|format|unknown|violations|classified|check\d+)")
+INTERNAL = re.compile(r"_(?:decoded|violations|format|unfit|classified|check\d+)")
 """Columns of the pipeline's steps that stand beside the decoded ones."""
-CORRUPT = "~corrupt~"
-"""The member that a failed read fills, beside the fields."""
 
 
 def load_fields(source: SchemaSource, base_dir: Path) -> tuple[tuple[Field, ...], list[str]]:
@@ -99,8 +97,6 @@ def finish_fields(
         column = each.column.lower()
         if column in {r.lower() for r in RESERVED} or INTERNAL.fullmatch(column):
             faults.append(f"column {each.column}: the pipeline uses this name; set fields.{each.name}.column")
-        if each.name.lower() == CORRUPT:
-            faults.append(f"field {each.name}: the decoder uses this name")
     return finished, faults
 
 

@@ -9,19 +9,60 @@ from pyspark.sql import types as T
 from tidemark.config.decoding import Cob, Rule
 from tidemark.contract import records
 from tidemark.contract.failure_codes import FailureCode as Code
-from tidemark.transform.decode.expressions import raised
-from tidemark.transform.decode.scalar import datetime_text
+from tidemark.transform.decode.scalar import FIRST_DAY, LAST_DAY
 from tidemark.transform.fields import Field
 
 COB_RULE = "cob-not-in-future"
 VIOLATION = "STRUCT<code: STRING, rule: STRING, message: STRING>"
 VIOLATIONS = f"ARRAY<{VIOLATION}>"
+_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
+_FAR = r"^(?:[+-][0-9]{4,}|[0-9]{5,})-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,Zz+-]*)?\z"
+_TOLD = 5
+"""Violations that a failure's message tells."""
 
 
 def violation(code: Code, rule: str, message: str) -> Column:
     return F.struct(
         F.lit(code.value).alias("code"), F.lit(rule).alias("rule"), F.lit(message).alias("message")
     )
+
+
+def violations_failure(violations: Column, format_: Column) -> Column:
+    """`FAILURE_DDL` of a record that broke rules; its code is the first of them in the enum's order."""
+    messages = F.transform(violations, lambda v: v["message"])
+    more = F.size(messages) - _TOLD
+    told = F.array_join(F.slice(messages, 1, _TOLD), "; ")
+    rest = F.when(more > 0, F.concat(F.lit("; and "), more.cast("string"), F.lit(" more"))).otherwise("")
+    codes = F.transform(violations, lambda v: v["code"])
+    first = F.coalesce(*[F.when(F.array_contains(codes, c.value), F.lit(c.value)) for c in Code])
+    nothing = F.lit(None).cast("string")
+    faults = F.transform(
+        violations,
+        lambda v: F.struct(
+            nothing.alias("field"),
+            nothing.alias("expected"),
+            nothing.alias("found"),
+            v["rule"].alias("rule"),
+            v["message"].alias("message"),
+        ),
+    )
+    return F.struct(
+        first.alias("code"),
+        F.lit("validate").alias("stage"),
+        F.concat(told, rest).alias("message"),
+        format_.alias("format"),
+        faults.alias("faults"),
+    ).cast(records.FAILURE_DDL)
+
+
+def raised(expression: Column) -> Column:
+    """True where evaluating the expression raises, whatever raises in it; it never fails the batch.
+
+    `try_to_binary` turns every error below it into NULL, and is the one function of Spark that does so
+    for an arbitrary argument.
+    """
+    text = F.coalesce(expression.cast("string"), F.lit(""))
+    return F.try_to_binary(text, F.lit("utf-8")).isNull()
 
 
 def outcome_of(expression: str, *, null_is: bool) -> Column:
@@ -54,7 +95,7 @@ def cob_date(source: Field, cob: Cob) -> Column:
         return value
     if isinstance(kind, T.TimestampType):
         return day_of(value, cob.timezone)
-    return datetime_text(value, T.DateType()).getField("value")
+    return _day_of_text(value)
 
 
 def cob_unparsable(source: Field, cob: Cob) -> Column:
@@ -62,13 +103,21 @@ def cob_unparsable(source: Field, cob: Cob) -> Column:
     text = F.col(f"`{source.column}`")
     if not isinstance(source.shape.data_type, T.StringType):
         return F.lit(None).cast(VIOLATION)
-    outcome = datetime_text(text, T.DateType()).getField("code")
+    day = text.rlike(_DAY) & text.try_cast("date").isNotNull()
+    far = text.rlike(_FAR) | (day & _day_of_text(text).isNull())
+    code = F.when(far, F.lit(Code.TIMESTAMP_OUT_OF_RANGE.value)).otherwise(Code.TIMESTAMP_UNPARSABLE.value)
     wrong = F.struct(
-        outcome.alias("code"),
+        code.alias("code"),
         F.lit(None).cast("string").alias("rule"),
         F.lit(f"field {source.name}: expected a COB date, yyyy-mm-dd").alias("message"),
     )
-    return F.when(text.isNotNull() & outcome.isNotNull(), wrong)
+    return F.when(text.isNotNull() & _day_of_text(text).isNull(), wrong)
+
+
+def _day_of_text(text: Column) -> Column:
+    """The DATE of a text such as 2024-07-01, of the years 0001 to 9999; NULL of any other."""
+    day = F.when(text.rlike(_DAY), text.try_cast("date"))
+    return F.when(F.unix_date(day).between(FIRST_DAY, LAST_DAY), day)
 
 
 def cob_in_future(cob: Cob) -> Column:

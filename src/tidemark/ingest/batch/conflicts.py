@@ -19,7 +19,7 @@ from tidemark.ingest.batch.new_offsets import Bounds, Novelty
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.resilience.facts import facts_of
 from tidemark.sink.merge import within
-from tidemark.transform.decode.expressions import quoted
+from tidemark.transform.expressions import quoted
 
 log = structlog.get_logger(__name__)
 

@@ -1,136 +1,253 @@
-"""The fast lane of CSV: a line without quotes, in the usual forms of its columns.
+"""The fast lane of CSV: lines whose fields are in the usual forms of their columns, read by `pyarrow.csv`.
 
-One pattern, made of the schema, proves the whole line: its characters, the number of its fields, and of
-each field that the cast reads it exactly. Then the line is cut at its delimiters. What the pattern does
-not take goes to `csv`, which decides.
+One pattern, made of the schema, proves the whole line: its quotes, the number of its fields, and of each
+field that the reader takes it for what it is. What it does not match, the strict lane decides.
 """
 
 from __future__ import annotations
 
-from operator import and_
 from string import ascii_letters, digits
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
 from pyspark.sql import types as T
 
 from tidemark.config.decoding import CsvDialect
-from tidemark.transform.decode.csv import literal
-from tidemark.transform.decode.expressions import folded, get
-from tidemark.transform.decode.json_fast import DAY, SECOND, instant_of
-from tidemark.transform.decode.scalar import BASE64
+from tidemark.transform.decode.arrow_types import arrow_type, struct_type
+from tidemark.transform.decode.detect import valid_utf8
+from tidemark.transform.decode.scalar import EPOCH_MICROS, FIRST_MICROS, LAST_MICROS, default_of
 from tidemark.transform.fields import FLOATS, INTEGERS, Field, Shape
 
 _IN_VALUES = frozenset(ascii_letters + digits + "+-./:= ")
 """Characters of values that are no text: where one of them delimits or quotes, there is no fast lane."""
 _LINE_ENDS = "\r\n"
+FEW = 48
+"""Fewer records than this are decided sooner than the pattern is compiled for their batch."""
+
+_YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+DAY = (
+    f"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)"
+)
+"""A day of the years 0001 to 9999."""
+SECOND = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
+_INTEGER = "-?(?:[0-9]{1,18}|[1-8][0-9]{18}|9[01][0-9]{17})"
+_FRACTION = r"(?:\.[0-9]{0,20})?"
+_DOUBLE = rf"-?[0-9]{{1,17}}{_FRACTION}(?:[eE][+-]?[0-9]{{1,2}})?"
+_FLOAT = rf"-?(?:[0-9]{{1,17}}{_FRACTION}|[0-9]{{1,8}}{_FRACTION}[eE](?:\+?[0-2]|-[01])?[0-9])"
+"""Of what these match, nothing is too great for its type."""
+_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 
 
-def line_shape(fields: tuple[Field, ...], dialect: CsvDialect) -> str | None:
-    """The pattern (Java's) of a line that the fast lane takes; None where it can take none.
+class CsvArrow:
+    """Reads a batch of lines. `pattern` is None where a value could be mistaken: then it takes none.
 
-    A line of one field may be blank, which is for `payload` to tell.
+    A line of one field may be blank, which is for the decoder to tell.
     """
+
+    def __init__(self, fields: tuple[Field, ...], dialect: CsvDialect) -> None:
+        self._fields = fields
+        self._type = struct_type(fields)
+        self._defaults = [default_of(f) for f in fields]
+        self._names = [str(at) for at in range(len(fields))]
+        self.pattern = line_pattern(fields, dialect)
+        self._header = _header(fields, dialect) if dialect.header else None
+        self._parse = (
+            csv.ParseOptions(
+                delimiter=dialect.delimiter,
+                quote_char=dialect.quote,
+                double_quote=dialect.escape is None or dialect.escape == dialect.quote,
+                newlines_in_values=True,
+            )
+            if self.pattern
+            else None
+        )
+        self._convert = csv.ConvertOptions(
+            column_types={name: _read_as(f.shape) for name, f in zip(self._names, fields, strict=True)},
+            null_values=[dialect.null_text],
+            true_values=["true", "True", "TRUE"],
+            false_values=["false", "False", "FALSE"],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+
+    def read(self, payloads: pa.BinaryArray) -> tuple[pa.StructArray, pa.BooleanArray]:
+        """The rows, NULL where the payload was not taken, and which were."""
+        none = pa.nulls(len(payloads), self._type), pa.repeat(pa.scalar(value=False), len(payloads))
+        if self.pattern is None or len(payloads) < FEW:
+            return none
+        usual = pc.and_(pc.match_substring_regex(payloads, self.pattern), valid_utf8(payloads))
+        lines = payloads if usual.true_count == len(payloads) else payloads.filter(usual)
+        if len(lines) == 0:
+            return none
+        try:
+            table = self._table(lines)
+        except (
+            pa.ArrowInvalid
+        ):  # No line is known that matches and cannot be read; it would be the strict lane's.
+            return none
+        rights: list[pa.BooleanArray] = []
+        values = []
+        for name, field, default in zip(self._names, self._fields, self._defaults, strict=True):
+            value, right = _typed(table.column(name).combine_chunks(), field.shape)
+            rights += right
+            if default is not None:
+                value = value.fill_null(pa.scalar(default, value.type))
+            elif field.required and value.null_count:
+                rights.append(value.is_valid())
+            values.append(value)
+        rows = pa.StructArray.from_arrays(values, fields=list(self._type))
+        return _spread(rows, rights, usual, none)
+
+    def _table(self, lines: pa.BinaryArray) -> pa.Table:
+        if self._header is not None:
+            lines = pc.replace_substring_regex(lines, self._header, "", max_replacements=1)
+        text = pa.StringArray.from_buffers(len(lines), *lines.buffers()[1:], offset=lines.offset)
+        text = pc.ascii_rtrim(text, _LINE_ENDS)
+        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(text)], text), "\n")[0].as_buffer()
+        table = csv.read_csv(
+            pa.BufferReader(joined),
+            csv.ReadOptions(use_threads=False, block_size=len(joined) + 1, column_names=self._names),
+            self._parse,
+            self._convert,
+        )
+        if table.num_rows != len(lines):
+            raise pa.ArrowInvalid("as many rows as lines")
+        return table
+
+
+def line_pattern(fields: tuple[Field, ...], dialect: CsvDialect) -> str | None:
+    """The pattern of a line that the fast lane takes, matched byte by byte; None where it can take none."""
     special = {dialect.delimiter, dialect.quote}
-    if len(fields) < 2 or dialect.header or special & _IN_VALUES:
+    if len(fields) < 2 or special & _IN_VALUES or not all(mark.isascii() for mark in special):
         return None
     if not all(f.shape.is_scalar for f in fields):
         return None
-    text = f"[^{literal(dialect.quote)}{literal(dialect.delimiter)}\\r\\n]*+"
-    null = dialect.null_text
-    empty = None if special & set(null) or set(_LINE_ENDS) & set(null) else _verbatim(null)
+    quote, escape, null = dialect.quote, dialect.escape, dialect.null_text
+    escaped = escape is not None and escape != quote
+    q, d = _bytes(quote), _bytes(dialect.delimiter)
+    e = _bytes(escape) if escape is not None and escaped and escape.isascii() else ""
+    if escaped and not e:
+        return None
+    inner = f"[^{q}{e}]*" if escaped else f"(?:[^{q}]|{q}{q})*"
+    text = f"(?:[^{q}{d}{e}\\r\\n]*|{q}{inner}{q})"
+    empty = None if (special | {escape, *_LINE_ENDS}) & set(null) else _bytes(null)
     forms = []
-    for f in fields:
-        form = _form(f.shape)
-        if form is None:
-            forms.append(text)
-        else:
-            forms.append(f"(?:{form})" if empty is None else f"(?:{form}|{empty})")
-    return f"^{literal(dialect.delimiter).join(forms)}(?:\\r\\n|\\n|\\r)?\\z"
+    for field in fields:
+        form = form_of(field.shape)
+        others = "" if empty is None else f"|{empty}"
+        forms.append(text if form is None else f"(?:{form}|{q}(?:{form}){q}{others})")
+    if dialect.header and any((special | set(_LINE_ENDS)) & set(f.name) for f in fields):
+        return None
+    header = _header(fields, dialect) if dialect.header else "^"
+    # A BOM would be text of the first field.
+    return f"{header}(?:{d.join(forms)})(?:\\r\\n|\\n|\\r)?\\z"
 
 
-def _verbatim(text: str) -> str:
-    return "".join(literal(character) for character in text)
+def _header(fields: tuple[Field, ...], dialect: CsvDialect) -> str:
+    names = _bytes(dialect.delimiter).join(_bytes(f.name) for f in fields)
+    return f"^{names}(?:\\r\\n|\\n|\\r)"
 
 
-def _form(shape: Shape) -> str | None:
-    """What the cast reads exactly; None of text, which is as it is."""
+def _bytes(text: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in text.encode())
+
+
+def form_of(shape: Shape) -> str | None:
+    """What is read exactly; None of text, which is as it is."""
     kind = shape.data_type
     if isinstance(kind, T.StringType):
         return None
     if isinstance(kind, T.BooleanType):
         return "true|True|TRUE|false|False|FALSE"
-    if isinstance(kind, INTEGERS):
-        return "[+-]?[0-9]++"
+    if isinstance(kind, INTEGERS) or shape.epoch:
+        return _INTEGER
     if isinstance(kind, FLOATS):
-        return r"[+-]?[0-9]++(?:\.[0-9]*+)?(?:[eE][+-]?[0-9]++)?"
+        return _DOUBLE if isinstance(kind, T.DoubleType) else _FLOAT
     if isinstance(kind, T.DecimalType):
-        # No exponent: the cast of 1e-999999999 would never end.
-        whole = max(1, kind.precision - kind.scale)
-        return rf"[+-]?[0-9]{{1,{whole}}}(?:\.[0-9]{{0,{kind.scale}}})?"
+        whole = kind.precision - kind.scale
+        fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
+        return (rf"-?[0-9]{{1,{whole}}}" if whole else "-?0") + fraction
     if isinstance(kind, T.BinaryType):
-        return BASE64.removeprefix("^").removesuffix(r"\z")
-    if shape.epoch:
-        return "[+-]?[0-9]{1,18}"
+        return _BASE64
     if isinstance(kind, T.DateType):
         return DAY
-    moment = rf"{DAY}[T ]{SECOND}(?:\.[0-9]{{1,6}})?"
-    return moment if isinstance(kind, T.TimestampNTZType) else f"{moment}Z?"
+    return f"{DAY}[T ]{SECOND}" + ("Z?" if isinstance(kind, T.TimestampType) else "")
 
 
-def tokens_of(text: Column, shape: str, dialect: CsvDialect) -> Column:
-    """The fields' texts of a line of this shape, in whole characters; NULL of another. Evaluate it once."""
-    delimiter = dialect.delimiter
-    # A tab is itself in a pattern: where Java sees but one character, it needs no pattern to cut a text.
-    cut = F.split(text, delimiter if delimiter == "\t" else literal(delimiter))
-    return F.when(text.rlike(shape) & F.is_valid_utf8(text), cut)
-
-
-def values_of(tokens: Column, fields: tuple[Field, ...], dialect: CsvDialect) -> list[Column]:
-    """The typed values of a line's tokens."""
-    values = []
-    for at, f in enumerate(fields):
-        token = _token(tokens, at, fields)
-        nothing = None if f.default is None else F.lit(f.default).cast(f.shape.data_type)
-        value = F.when(token == dialect.null_text, nothing).otherwise(_value(token, f.shape))
-        values.append(value.alias(f.column))
-    return values
-
-
-def proven(tokens: Column, fast: Column, fields: tuple[Field, ...], dialect: CsvDialect) -> Column:
-    """Whether a line's typed values, the STRUCT `fast`, are what it says."""
-    rights = [tokens.isNotNull()]
-    for at, f in enumerate(fields):
-        given = get(fast, f.column).isNotNull()
-        needed = f.required or f.default is not None
-        rights.append(given if needed else given | (_token(tokens, at, fields) == dialect.null_text))
-    return folded(and_, rights)
-
-
-def _token(tokens: Column, at: int, fields: tuple[Field, ...]) -> Column:
-    """The text of a field; the last one without the line's end."""
-    token = F.get(tokens, F.lit(at))
-    if at < len(fields) - 1:
-        return token
-    ended = token.endswith("\n") | token.endswith("\r")
-    return F.when(ended, F.btrim(token, F.lit(_LINE_ENDS))).otherwise(token)
-
-
-def _value(token: Column, shape: Shape) -> Column:
-    """The value of text in the form of its type; NULL where there is none, as of February 30."""
+def _read_as(shape: Shape) -> pa.DataType:
     kind = shape.data_type
-    if isinstance(kind, T.StringType):
-        return token
-    if isinstance(kind, T.BooleanType):
-        return F.lower(token) == "true"
-    if isinstance(kind, T.BinaryType):
-        return F.unbase64(token)
+    if isinstance(kind, INTEGERS) or shape.epoch:
+        return pa.int64()
+    return pa.string() if isinstance(kind, T.BinaryType | T.TimestampType) else arrow_type(shape)
+
+
+def _typed(value: pa.Array, shape: Shape) -> tuple[pa.Array, list[pa.BooleanArray]]:
+    """The column of what was read, and where it is right; nowhere else is it looked at."""
+    kind, final = shape.data_type, arrow_type(shape)
     if shape.epoch:
-        return instant_of(token.try_cast("bigint"), shape.epoch)
-    if isinstance(kind, FLOATS):
-        read = token.try_cast(kind)
-        return F.when(F.abs(read) < F.lit(float("inf")), read)
+        factor = EPOCH_MICROS[shape.epoch]
+        right = _between(value, -(-FIRST_MICROS // factor), LAST_MICROS // factor)
+        return pc.multiply(value, factor).view(pa.timestamp("us")).cast(final), right
+    if isinstance(kind, INTEGERS) and value.type != final:
+        bits = final.bit_width - 1
+        return value.cast(final, safe=False), _between(value, -(1 << bits), (1 << bits) - 1)
+    if isinstance(kind, T.BinaryType):
+        return from_base64(value), []
     if isinstance(kind, T.TimestampType):
-        # Without an offset it is UTC, whatever the session's zone.
-        return F.when(token.endswith("Z"), token).otherwise(F.concat(token, F.lit("Z"))).try_cast(kind)
-    return token.try_cast(kind)
+        # Without an offset it is UTC.
+        return pc.ascii_rtrim(value, "Z").cast(pa.timestamp("us")).view(final), []
+    return value, []
+
+
+def _between(value: pa.Array, low: int, high: int) -> list[pa.BooleanArray]:
+    bounds = pc.min_max(value)
+    if not bounds["min"].is_valid or (bounds["min"].as_py() >= low and bounds["max"].as_py() <= high):
+        return []
+    return [pc.and_(pc.greater_equal(value, low), pc.less_equal(value, high)).fill_null(True)]
+
+
+_SIXTH = np.zeros(256, np.uint32)
+_SIXTH[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")] = range(64)
+
+
+def from_base64(value: pa.StringArray) -> pa.BinaryArray:
+    """Padded base64 decoded in one go: each text is whole groups of four."""
+    offsets = np.frombuffer(value.buffers()[1], np.int32)[value.offset : value.offset + len(value) + 1]
+    data = value.buffers()[2]
+    text = np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]]
+    six = _SIXTH[text].reshape(-1, 4)
+    whole = six[:, 0] << 18 | six[:, 1] << 12 | six[:, 2] << 6 | six[:, 3]
+    decoded = np.stack([whole >> 16, whole >> 8, whole], axis=1).astype(np.uint8).ravel()
+    groups = (text == ord("=")).reshape(-1, 4)
+    kept = ~np.stack([np.zeros(len(groups), bool), groups[:, 2], groups[:, 3]], axis=1).ravel()
+    ends = np.concatenate([[0], np.cumsum(kept)])[(offsets - offsets[0]) // 4 * 3].astype(np.int32)
+    buffers = [value.is_valid().buffers()[1], pa.py_buffer(ends), pa.py_buffer(decoded[kept])]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(value), buffers)
+
+
+def _spread(
+    rows: pa.StructArray,
+    rights: list[pa.BooleanArray],
+    usual: pa.BooleanArray,
+    none: tuple[pa.StructArray, pa.BooleanArray],
+) -> tuple[pa.StructArray, pa.BooleanArray]:
+    """The rows that are right in their places among the payloads."""
+    everywhere = np.zeros(len(usual), bool)
+    places = np.flatnonzero(usual.to_numpy(zero_copy_only=False))
+    right = np.ones(len(rows), bool)
+    for each in rights:
+        right &= each.to_numpy(zero_copy_only=False)
+    if right.all() and len(rows) == len(usual):
+        return rows, usual
+    everywhere[places[right]] = True
+    source = np.full(len(usual), -1)
+    source[places] = np.arange(len(rows))
+    found = pa.array(source, mask=~everywhere)
+    return rows.take(found), pa.array(everywhere)
+
+
+__all__ = ["CsvArrow", "line_pattern"]

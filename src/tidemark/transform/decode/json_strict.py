@@ -1,162 +1,181 @@
-"""The slow lane of JSON: a payload that the fast lane did not prove good, read to the last detail.
-
-It gives the same rows as the fast lane, and every fault. Reached by few records, so it may cost more.
-"""
+"""The strict lane of JSON: one payload by RFC 8259, to a typed row or to every fault in it."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from tidemark.contract.failure_codes import FailureCode as Code
-from tidemark.transform.decode import tagged
-from tidemark.transform.decode.expressions import bind, fault, no_faults, null
-from tidemark.transform.decode.json_tree import JSON_OPTIONS, last_of_each_key, tokens_of
-from tidemark.transform.fields import Field, struct_of
+from tidemark.transform.decode.json_values import Number, Repeated, text_of, values_of
+from tidemark.transform.decode.outcome import Faults, Outcome, outcome_of, rejected
+from tidemark.transform.fields import Field
 
-SENTINEL = "~tidemark~"
-LONE_SURROGATE = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
-_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-BLANK = r"^[ \t\r\n]*\z"
-WHITE = " \t\r\n"
+BLANKS = " \t\r\n"
+MAX_DEPTH = 1000
+MAX_NUMBER = 1000
+"""Characters of a number."""
 
-
-def record(row: Column, faults: Column, unknown: Column, extra: Column, tokens: Column) -> Column:
-    """What every format's slow lane gives: STRUCT<row, faults, unknown, extra, tokens>.
-
-    JSON leaves the row to a later step, which reads `tokens` field by field: one expression for all of it
-    would be nested deeper than a Connect client can send.
-    """
-    return F.struct(
-        row.alias("row"),
-        faults.alias("faults"),
-        unknown.cast("int").alias("unknown"),
-        extra.cast("map<string,string>").alias("extra"),
-        tokens.alias("tokens"),
-    )
+_USUAL_DEPTH = 100
+_STRING = r'"(?:[^"\\]+|\\.)*+(?:"|\\?\Z)'
+"""Whether it ends or not: looked for from each quote of a megabyte, the end would take for ever."""
+_BRACKETS = re.compile(rf"{_STRING}|[\[{{]|[\]}}]", re.DOTALL)
+_LONG_NUMBER = re.compile(rf"{_STRING}|[0-9.eE+-]{{{MAX_NUMBER + 1},}}", re.DOTALL)
+_CONSTANT = re.compile(rf"{_STRING}|-?(?:NaN|Infinity)", re.DOTALL)
+_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
-def no_tokens(fields: tuple[Field, ...]) -> Column:
-    texts = T.StructType([T.StructField("=" + f.name, T.StringType()) for f in fields])
-    return null(
-        T.StructType([T.StructField("keys", T.ArrayType(T.StringType())), T.StructField("values", texts)])
-    )
+class _Refused(Exception):
+    """Not JSON. Says what was found, and where in the text."""
+
+    def __init__(self, what: str, at: int) -> None:
+        self.what, self.at = what, at
 
 
-def rejected(code: Code, fields: tuple[Field, ...], *, expected: str, found: Column | None = None) -> Column:
-    """A record that is wrong as a whole."""
-    whole = fault(code, field=F.lit(None).cast("string"), expected=expected, found=found)
-    return record(null(struct_of(fields)), F.array(whole), F.lit(0), F.lit(None), no_tokens(fields))
+class StrictJson:
+    """Decides payloads of one schema."""
+
+    def __init__(self, fields: tuple[Field, ...], *, strict: bool, unknown_fields: str) -> None:
+        self._strict, self._unknown_fields = strict, unknown_fields
+        self._values = values_of(fields)
+        self._known = frozenset(f.name for f in fields)
+        self._repeats = False
+        self._scan = json.JSONDecoder(
+            object_pairs_hook=self._members, parse_int=Number, parse_float=Number, parse_constant=_constant
+        ).raw_decode
+
+    def decide(self, payload: bytes, start: int = 0) -> Outcome:
+        """What becomes of a payload whose text begins at `start`, behind its frame."""
+        try:
+            text = payload[start:].decode()
+        except UnicodeDecodeError:
+            return rejected(Code.INVALID_UTF8, "UTF-8 text")
+        body = text.removeprefix("\ufeff").strip(BLANKS)
+        if body in ("", "null"):
+            return rejected(Code.EMPTY_PAYLOAD, "a JSON object")
+        try:
+            if body.count("[") + body.count("{") <= _USUAL_DEPTH:
+                return self._decided(body)
+            with _room_for(body):
+                return self._decided(body)
+        except _Refused as why:
+            before = text[: text.index(body)] + body[: why.at]
+            found = f"{why.what} at byte {start + len(before.encode())}"
+            return rejected(Code.MALFORMED_JSON, "JSON by RFC 8259", found)
+
+    def unknown(self, payload: bytes) -> int:
+        """The unknown fields at the top of a payload that is one object; -1 where it is refused."""
+        text = payload.decode().strip(BLANKS)
+        if text.count("[") + text.count("{") > _USUAL_DEPTH:
+            return -1
+        self._repeats = False
+        try:
+            found, _ = self._parsed(text)
+        except _Refused:
+            return -1
+        return -1 if self._repeats else len(found.keys() - self._known)
+
+    def _decided(self, text: str) -> Outcome:
+        self._repeats = False
+        found, end = self._parsed(text)
+        if end != len(text):
+            if isinstance(found, dict):
+                return rejected(Code.TRAILING_DATA, "nothing after the object")
+            raise _Refused(_character(text, end), end)
+        if "\\u" in text and _has_half_a_pair(text):
+            return rejected(Code.INVALID_UTF8, "escapes of whole characters")
+        if not isinstance(found, dict):
+            return rejected(Code.NOT_AN_OBJECT, "a JSON object")
+        if self._strict and self._repeats:
+            return rejected(Code.DUPLICATE_KEY, "each key once in an object")
+        return self._object(found)
+
+    def _parsed(self, text: str) -> tuple[Any, int]:
+        if len(text) > MAX_NUMBER:
+            _check_numbers(text)
+        try:
+            return self._scan(text)
+        except json.JSONDecodeError as error:
+            if error.msg.startswith("Unterminated string"):
+                raise _Refused("a string without its end", error.pos) from None
+            raise _Refused(_character(text, error.pos), error.pos) from None
+        except _Constant:
+            at = next(m for m in _CONSTANT.finditer(text) if m[0][0] != '"')
+            raise _Refused(at[0], at.start()) from None
+
+    def _members(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) == len(pairs):
+            return members
+        self._repeats = True
+        return Repeated(pairs)
+
+    def _object(self, found: dict[str, Any]) -> Outcome:
+        faults = Faults()
+        row = self._values(found, faults, None)
+        if found.keys() <= self._known:
+            return outcome_of(row, faults, extra={} if self._unknown_fields == "keep" else None)
+        unknown = [key for key in found if key not in self._known]
+        extra = None
+        if self._unknown_fields == "reject":
+            for key in unknown:
+                faults.add(Code.UNKNOWN_FIELD, key, "a field of the schema")
+        elif self._unknown_fields == "keep":
+            extra = {key: None if found[key] is None else text_of(found[key]) for key in unknown}
+        return outcome_of(row, faults, len(unknown), extra)
 
 
-def has_lone_surrogate(json: Column) -> Column:
+class _Constant(Exception):
+    """NaN or an infinity."""
+
+
+def _constant(name: str) -> Any:
+    raise _Constant(name)
+
+
+def _character(text: str, at: int) -> str:
+    """What stands there, without a value's text: a field may be secret."""
+    if at >= len(text):
+        return "the end"
+    character = text[at]
+    if character.isdigit():
+        return "a digit"
+    if character.isalpha():
+        return "a letter"
+    return character if " " < character <= "~" else "a character"
+
+
+def _check_numbers(text: str) -> None:
+    for each in _LONG_NUMBER.finditer(text):
+        if each[0][0] != '"':
+            raise _Refused(f"a number of more than {MAX_NUMBER} characters", each.start())
+
+
+@contextmanager
+def _room_for(text: str) -> Iterator[None]:
+    """Refuses what is nested too deep, and makes room for what is nested deep."""
+    depth = deepest = 0
+    for each in _BRACKETS.finditer(text):
+        first = each[0][0]
+        if first in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+            if depth > MAX_DEPTH:
+                raise _Refused(f"a value nested deeper than {MAX_DEPTH}", each.start())
+        elif first in "]}":
+            depth -= 1
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + 5 * deepest)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _has_half_a_pair(text: str) -> bool:
     """Whether valid JSON has half a surrogate pair written as an escape, anywhere."""
-    unescaped = F.replace(json, F.lit("\\\\"), F.lit("__"))
-    return F.regexp_replace(unescaped, _PAIR, "").rlike(LONE_SURROGATE)
-
-
-def blank_or_null(text: Column) -> Column:
-    return text.rlike(BLANK) | (F.regexp_replace(text, r"^[ \t\r\n]+|[ \t\r\n]+\z", "") == "null")
-
-
-def decode_strictly(text: Column, fields: tuple[Field, ...], *, strict: bool, unknown_fields: str) -> Column:
-    """STRUCT<row, faults, unknown, extra> of one payload's text, which is valid UTF-8."""
-    first = F.substring(F.btrim(text, F.lit(WHITE)), 1, 1)
-    return (
-        F.when(blank_or_null(text), rejected(Code.EMPTY_PAYLOAD, fields, expected="a JSON object"))
-        .when(
-            ~_is_json(text),
-            F.when(
-                F.from_json(text, "MAP<STRING, STRING>", JSON_OPTIONS).isNotNull(),
-                rejected(Code.TRAILING_DATA, fields, expected="nothing after the object"),
-            ).otherwise(rejected(Code.MALFORMED_JSON, fields, expected="JSON by RFC 8259")),
-        )
-        .when(
-            has_lone_surrogate(text),
-            rejected(Code.INVALID_UTF8, fields, expected="escapes of whole characters"),
-        )
-        .when(first != "{", rejected(Code.NOT_AN_OBJECT, fields, expected="a JSON object"))
-        .otherwise(_object(text, fields, strict=strict, unknown_fields=unknown_fields))
-    )
-
-
-def _is_json(text: Column) -> Column:
-    """Whether the text is exactly one JSON value: wrapped with a sentinel, the sentinel must come second.
-
-    Spark's reader stops at the end of the first value. A sentinel that is read as the second element of
-    an array of two proves that the first was the whole text. A text that has the sentinel's own words in
-    it must pass with another sentinel too: no text can bring both as its second element.
-    """
-    doubtful = text.contains(SENTINEL) | text.contains("\\u")
-    return _comes_second(text, SENTINEL) & (~doubtful | _comes_second(text, "~7~"))
-
-
-def _comes_second(text: Column, sentinel: str) -> Column:
-    wrapped = F.concat(F.lit('{"r":['), text, F.lit(f',"{sentinel}"]}}'))
-    read = F.from_json(
-        wrapped, "r ARRAY<STRING>, _corrupt STRING", {**JSON_OPTIONS, "columnNameOfCorruptRecord": "_corrupt"}
-    )
-    return bind(
-        read,
-        lambda j: F.coalesce(
-            j.getField("_corrupt").isNull()
-            & (F.size(j.getField("r")) == 2)
-            & (F.get(j.getField("r"), F.lit(1)) == sentinel),
-            F.lit(False),
-        ),
-    )
-
-
-def ends_with_its_value(text: Column) -> Column:
-    """Whether nothing follows the first JSON value, provided the text does not bring `,7` itself."""
-    both = F.try_parse_json(F.concat(F.lit("["), text, F.lit(",7]")))
-    return F.coalesce(F.try_variant_get(both, "$[1]", "int") == 7, F.lit(False))
-
-
-def _object(text: Column, fields: tuple[Field, ...], *, strict: bool, unknown_fields: str) -> Column:
-    known = F.array(*[F.lit(f.name) for f in fields])
-
-    def body(json: Column) -> Column:
-        unknown = F.array_except(F.json_object_keys(text), known)
-        faults = no_faults()
-        if unknown_fields == "reject":
-            faults = F.transform(
-                unknown,
-                lambda key: fault(
-                    Code.UNKNOWN_FIELD, field=key, expected="a field of the schema", found=None
-                ),
-            )
-        extra = _extra(json, unknown, strict=strict) if unknown_fields == "keep" else F.lit(None)
-        return record(null(struct_of(fields)), faults, F.size(unknown), extra, tokens_of(json, fields))
-
-    good = bind(tagged.tag(text), body)
-    if not strict:
-        return good
-    duplicate = rejected(Code.DUPLICATE_KEY, fields, expected="each key once in an object")
-    return F.when(F.try_parse_json(text).isNull(), duplicate).otherwise(good)
-
-
-def _extra(json: Column, unknown: Column, *, strict: bool) -> Column:
-    entries = F.map_entries(F.from_json(json, "MAP<STRING, STRING>", JSON_OPTIONS))
-    if not strict:
-        entries = last_of_each_key(entries)
-    plain = F.transform(
-        entries,
-        lambda e: F.struct(
-            F.substr(e.getField("key"), F.lit(2)).alias("key"),
-            tagged.text_of(e.getField("value")).alias("value"),
-        ),
-    )
-    return F.map_from_entries(F.filter(plain, lambda e: F.array_contains(unknown, e.getField("key"))))
-
-
-__all__ = [
-    "BLANK",
-    "SENTINEL",
-    "blank_or_null",
-    "decode_strictly",
-    "has_lone_surrogate",
-    "record",
-    "rejected",
-]
+    return _HALF.search(_PAIR.sub("", text.replace("\\\\", "__"))) is not None

@@ -1,0 +1,67 @@
+"""The decoder in Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.contract import records
+from tidemark.transform.decode.decoder import Decoder
+from tidemark.transform.decode.decoders import decoder_named
+from tidemark.transform.plan import DecodePlan
+
+DECODED = "_decoded"
+"""The column of what became of the payload."""
+_TEXTS = ("field", "expected", "found", "rule", "message")
+FAILURE_TYPE = T.StructType(
+    [T.StructField(n, T.StringType()) for n in ("code", "stage", "message", "format")]
+    + [T.StructField("faults", T.ArrayType(T.StructType([T.StructField(n, T.StringType()) for n in _TEXTS])))]
+)
+_UNWRAPPED = "_unwrapped"
+
+
+def decoded(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
+    """`ENVELOPE_COLUMNS` untouched, and `DECODED`: what `Decoder.decode` makes of the payload.
+
+    By `mapInArrow`, which Spark has had since 3.3, and runs once whatever is asked of its result later.
+    """
+    columns = [F.col(c) for c in records.ENVELOPE_COLUMNS]
+    inside = None
+    if plan.decoder:
+        inside = decoder_named(plan.decoder)(F.col(records.PAYLOAD)).cast("binary")
+    decoder = Decoder(plan)
+    kind = T.StructType(
+        [
+            T.StructField("row", plan.decoded_schema),
+            T.StructField("failure", FAILURE_TYPE),
+            T.StructField("unknown", T.IntegerType()),
+            T.StructField("extra", T.MapType(T.StringType(), T.StringType())),
+            T.StructField("format", T.StringType()),
+            T.StructField("schema_id", T.LongType()),
+        ]
+    )
+    opened = envelopes.select(*columns, *([] if inside is None else [inside.alias(_UNWRAPPED)]))
+    schema = envelopes.select(*columns).schema
+    schema = T.StructType([*schema.fields, T.StructField(DECODED, kind)])
+    return opened.mapInArrow(_Mapped(decoder), schema)
+
+
+class _Mapped:
+    """The function that the workers run."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            payloads = batch.column(records.PAYLOAD)
+            inside = batch.column(_UNWRAPPED) if _UNWRAPPED in batch.schema.names else None
+            for each in Decoder.slices_of(payloads):
+                found = self._decoder.decode_slice(payloads[each], None if inside is None else inside[each])
+                part = batch.slice(each.start, each.stop - each.start)
+                columns = [part.column(c) for c in records.ENVELOPE_COLUMNS]
+                yield pa.RecordBatch.from_arrays([*columns, found], [*records.ENVELOPE_COLUMNS, DECODED])
