@@ -34,7 +34,7 @@ REFERENCE = {
     "tidemark, statistics of the coordinates": "bare from_json append",
     "tidemark, landing only": "bare raw append",
     "tidemark, CSV": "tidemark",
-    "tidemark, Avro": "tidemark",
+    "tidemark, Avro": "bare from_avro append",
     "tidemark, changes": "kafka2delta",
 }
 SECOND = "delta-rs loop"

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.streaming import DataStreamWriter
 from registry import registry
 from samples import AVRO, DDL, SCHEMAS
@@ -133,36 +134,41 @@ def land(spark: SparkSession, settings: Settings) -> Batches:
     return batches
 
 
-def bare_rows(spark: SparkSession, load: Load, *, raw: bool = False, least: int = 1) -> DataFrame:
-    """Spark's own stream: `from_json`, or the bytes as they are. Checks nothing."""
+def bare_rows(
+    spark: SparkSession, load: Load, *, form: str = "JSON", raw: bool = False, least: int = 1
+) -> DataFrame:
+    """Spark's own stream: `from_json`, `from_avro`, or the bytes as they are. Checks nothing."""
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", load.bootstrap)
-        .option("subscribe", load.topic)
+        .option("subscribe", load.topic_of(form))
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")
         .option("maxOffsetsPerTrigger", load.batch)
         .options(**({"minOffsetsPerTrigger": str(least)} if least > 1 else {}))
         .load()
     )
-    parsed = F.from_json(F.col("value").cast("string"), DDL)
     if raw:
         return records
+    if form == "AVRO":
+        parsed = from_avro(F.col("value"), json.dumps(AVRO), {"mode": "PERMISSIVE"})
+    else:
+        parsed = F.from_json(F.col("value").cast("string"), DDL)
     return records.select(parsed.alias("row"), "partition", "offset").select("row.*", "partition", "offset")
 
 
 def bare_writer(
-    spark: SparkSession, load: Load, folder: Path, *, raw: bool = False, least: int = 1
+    spark: SparkSession, load: Load, folder: Path, *, form: str = "JSON", raw: bool = False, least: int = 1
 ) -> DataStreamWriter:
     """`bare_rows` into an append of Spark's own."""
-    rows = bare_rows(spark, load, raw=raw, least=least)
+    rows = bare_rows(spark, load, form=form, raw=raw, least=least)
     writer = rows.writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
     return writer.partitionBy("cob") if load.partitioned and not raw else writer
 
 
-def bare(spark: SparkSession, load: Load, folder: Path, *, raw: bool = False) -> Batches:
+def bare(spark: SparkSession, load: Load, folder: Path, *, form: str = "JSON", raw: bool = False) -> Batches:
     """Spark's own way, until all is read."""
-    writer = bare_writer(spark, load, folder, raw=raw)
+    writer = bare_writer(spark, load, folder, form=form, raw=raw)
     query = writer.trigger(availableNow=True).start(str(folder / "table"))
     query.awaitTermination()
     batches = Batches()
@@ -274,6 +280,10 @@ RIVALS: dict[str, tuple[Rival, str]] = {
     "bare raw append": (lambda spark, load, folder: bare(spark, load, folder, raw=True), "JSON"),
     "tidemark, CSV": (lambda spark, load, folder: tidemark(spark, load, folder, form="CSV"), "CSV"),
     "tidemark, Avro": (lambda spark, load, folder: tidemark(spark, load, folder, form="AVRO"), "AVRO"),
+    "bare from_avro append": (
+        lambda spark, load, folder: bare(spark, load, folder, form="AVRO"),
+        "AVRO",
+    ),
     "tidemark, changes": (lambda spark, load, folder: tidemark(spark, load, folder, form=CHANGES), CHANGES),
     "kafka2delta": (kafka2delta, CHANGES),
 }

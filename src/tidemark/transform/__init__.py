@@ -1,4 +1,4 @@
-"""From a record's bytes to its route: decode, validate, classify. Pure Columns, no UDF, no clock, no I/O.
+"""From a record's bytes to its route: decode, validate, classify. Pure: no clock, no I/O.
 
 `decode_plan` fixes what a stream's records are decoded with, `transform` does it, `explain` does it for
 single payloads, for people who debug.
