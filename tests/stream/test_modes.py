@@ -18,7 +18,7 @@ from tidemark.contract import failpoints as fault_points
 from tidemark.contract.dead_letters import REPLAYED_FROM
 from tidemark.contract.errors import ConfigError
 from tidemark.contract.own_commit import OwnCommit
-from tidemark.dev.producers import SampleRecord
+from tidemark.dev.producers import SampleRecord, create_topic, delete_topic
 from tidemark.streams.targets import targets_of
 
 Make = Callable[..., StreamUnderTest]
@@ -106,6 +106,11 @@ def test_the_memory_can_be_seen_and_emptied_when_the_stream_is_stopped(
     assert events.ids() == [1, 1, 2], "what was dropped before the reset is not read again"
     assert counts(events) == (1, 1, 0, 0, 0)
     assert newest(events).checkpoint != shown["checkpoint"]
+
+    delete_topic(events.broker.bootstrap, events.topic)
+    create_topic(events.broker.bootstrap, events.topic, 1)
+    refused = cli.invoke(app, ["reset", "--stream", "events", "--yes"])
+    assert "was made again" in str(refused.exception), "the marks are those of the former topic"
 
 
 def test_the_other_copy_does_not_land_when_a_batch_runs_again_after_a_crash(

@@ -21,6 +21,9 @@ from tidemark.dev.producers import SampleRecord, admin, create_topic, delete_top
 from tidemark.ingest import application as ingest_module
 from tidemark.ingest.application import Ingest
 from tidemark.ingest.batch import handler as batch_module
+from tidemark.operations.rewind import To, rewind
+from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.targets import targets_of
 from tidemark.transform import DecodePlan, transform
 
 Make = Callable[..., StreamUnderTest]
@@ -223,6 +226,11 @@ def test_the_stream_stops_and_asks_when_the_table_was_emptied_or_replaced(
     error = landed.run().error
     assert isinstance(error, NonRetriableError)
     assert error.hint
+    if how == "delete":
+        admin = KafkaAdmin(landed.settings().kafka)
+        (target,) = targets_of(landed.spark, landed.settings(), NAME, run="by-hand")
+        with pytest.raises(LedgerError, match="was emptied"):
+            rewind(landed.spark, admin, target, To(offsets={0: 1}))
 
 
 def test_the_rows_of_the_newest_commit_land_again_when_its_file_was_damaged_and_moved_away(

@@ -322,6 +322,7 @@ def test_the_table_is_taken_when_a_restore_brought_back_the_rows_that_were_taken
         ("WRITE", {"mode": "Append"}),
         ("VACUUM END", {}),
         ("ADD COLUMNS", {}),
+        ("REPLACE COLUMNS", {}),
     ],
 )
 def test_the_table_is_taken_when_somebody_works_on_it(operation: str, parameters: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.sink.table_log import LogEntry, LogPage
 
 RESTORE = "RESTORE"
-_REPLACING = ("REPLACE", "TRUNCATE", "CLONE")
+_REPLACING = ("REPLACE TABLE", "TRUNCATE", "CLONE")
 _DELETES_ALL = ("[]", '["true"]', "")
 _WIDEST_ZONE_OFFSET = timedelta(hours=14)
 
