@@ -28,7 +28,6 @@ BUILT_IN: tuple[Rule, ...] = (
     *rules_services.RECORD_CLASSES,
     *rules_delta.STOPPED,
     *rules_delta.SQLSTATES,
-    *rules_delta.REFUSED,
     *rules_services.GENERAL,
     *rules_services.WORDS,
 )

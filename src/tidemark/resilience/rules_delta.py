@@ -122,16 +122,6 @@ def _state(name: str, states: str, verdict: Verdict, tier: Tier = Tier.STATE) ->
     return Rule(name, Match(sqlstates=tuple(states.split())), verdict, tier)
 
 
-REFUSED = (
-    # What Delta refuses by a name that no other rule knows is in the table or in the configuration.
-    Rule(
-        "delta-refuses",
-        Match(condition_pattern=r"^(DELTA_|RESERVED_CDC_|WRONG_COLUMN_DEFAULTS_FOR_DELTA)"),
-        CONFIGURATION,
-        Tier.WORDS_VETO,
-    ),
-)
-
 # XXKST, 39000, 58030 and KD001 only wrap what matters; 28 is a veto.
 SQLSTATES = (
     _state("sqlstate-conflict", "2D521", CONFLICT),

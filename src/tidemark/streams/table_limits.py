@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from tidemark.sink.table import TableFacts, describe
 from tidemark.streams.target import Target
 from tidemark.transform import DecodePlan
-from tidemark.transform.expressions import type_of, unstable
+from tidemark.transform.expressions import type_of, unstable, unstable_as_analysed
 from tidemark.transform.limits import Constraint, TableLimits, is_dotless, named_by_value, room_at
 
 log = structlog.get_logger(__name__)
@@ -76,18 +76,22 @@ def _judged(spark: SparkSession, schema: T.StructType, facts: TableFacts) -> Ite
         return
     empty = spark.createDataFrame([], schema)
     names = frozenset(name.lower() for name in schema.names)
+    left: dict[str, str] = {}
     for constraint in constraints:
+        kind, problem = type_of(constraint.expression, empty)
         why = unstable(constraint.expression, names)
-        if not why:
-            kind, problem = type_of(constraint.expression, empty)
-            if isinstance(kind, T.BooleanType):
-                yield constraint
-                continue
-            why = [problem or "it is no condition"]
+        if why or not isinstance(kind, T.BooleanType):
+            left[constraint.name] = "; ".join(why) or problem or "it is no condition"
+    judged = {c.name: c.expression for c in constraints if c.name not in left}
+    left |= unstable_as_analysed(judged, empty) if judged else {}
+    for constraint in constraints:
+        if constraint.name not in left:
+            yield constraint
+            continue
         log.warning(
             "a constraint of the table cannot be judged record by record: a violation stops the stream",
             table=facts.location,
             constraint=constraint.name,
             expression=constraint.expression,
-            why="; ".join(why),
+            why=left[constraint.name],
         )
