@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -73,6 +74,7 @@ def _ingest(config: Path, *options: str, faults: str = "") -> subprocess.Popen[s
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
     )
 
 
@@ -80,6 +82,7 @@ def test_one_of_two_writers_stops_and_nothing_doubles_when_both_run_on_one_strea
     events = stream()
     events.produce(good(0))
     config = _config(events)
+    stopped: list[subprocess.Popen[str]] = []
     writers = [_ingest(config), _ingest(config)]
     try:
         number = 1
@@ -97,9 +100,11 @@ def test_one_of_two_writers_stops_and_nothing_doubles_when_both_run_on_one_strea
         )
     finally:
         for writer in writers:
-            writer.terminate()
-        for writer in writers:
-            writer.communicate(timeout=180)
+            # As service managers do: to every process of it, the JVM too.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(writer.pid, signal.SIGTERM)
+        left = {writer.communicate(timeout=180)[0][-3000:] for writer in writers if writer not in stopped}
+        assert [w.returncode for w in writers if w not in stopped] == [0], left
     events.land()
     assert events.ids() == list(range(number))
     assert len(events.accounted()) == number + (number - 1) // 5

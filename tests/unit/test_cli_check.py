@@ -149,6 +149,24 @@ def test_the_doctor_names_the_command_that_installs_java_when_there_is_none(
     assert "install" in found["java"]["mend"]
 
 
+def test_the_doctor_names_what_of_the_machine_lets_no_java_run(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    _, found = findings(capsys, config)
+    assert all(found[name]["ok"] for name in ("user", "temporary folder", "file names"))
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: ["/proc/nowhere"])
+    monkeypatch.setattr("tidemark.platform.jvm.UTF_8", "POSIX")
+    code, found = findings(capsys, config)
+    wrong = {name: found[name] for name in ("user", "temporary folder", "file names")}
+    assert (code, [finding["ok"] for finding in wrong.values()]) == (1, [False] * 3)
+    assert "54321 has no entry in /etc/passwd" in wrong["user"]["detail"]
+    assert "set TMPDIR" in wrong["temporary folder"]["mend"]
+    assert "set LC_ALL" in wrong["file names"]["mend"]
+
+
 def test_the_doctor_finds_missing_jars_and_downloads_none(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,9 @@ def examine(config: Path, target: str | None) -> Iterator[Finding]:
     on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
     if not on_databricks:
         yield _guarded("java", _java)
+        yield _guarded("user", _user)
+        yield _guarded("temporary folder", _temporary_folder)
+        yield _guarded("file names", _file_names)
     for package, version in PINNED.items():
         yield _package(package, version)
     if not on_databricks:
@@ -99,6 +102,25 @@ def _java() -> Finding:
 
     java = find_java()
     return Finding("java", True, f"{java.version} in {java.home}")
+
+
+def _user() -> Finding:
+    from tidemark.platform.jvm import user_name
+
+    return Finding("user", True, user_name())
+
+
+def _temporary_folder() -> Finding:
+    from tidemark.platform.jvm import temporary_folder
+
+    return Finding("temporary folder", True, temporary_folder())
+
+
+def _file_names() -> Finding:
+    from tidemark.platform.jvm import UTF_8_HINT, file_name_encoding, is_utf_8
+
+    encoding = file_name_encoding()
+    return Finding("file names", is_utf_8(encoding), f"Java writes them as {encoding}", UTF_8_HINT)
 
 
 def _package(package: str, version: str) -> Finding:

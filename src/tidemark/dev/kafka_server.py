@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from tidemark.contract.errors import TidemarkError
 from tidemark.platform.jars import jar_paths
 from tidemark.platform.java import find_java
+from tidemark.platform.jvm import temporary_option
 
 HOST = "127.0.0.1"
 
@@ -137,7 +138,7 @@ class KafkaServer:
         return [
             str(find_java().executable),
             *(f"-Xmx{self.heap}", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            "-Duser.timezone=UTC",
+            *("-Duser.timezone=UTC", temporary_option()),
             f"-Dlog4j2.configurationFile={log4j}",
             *("-cp", classpath),
         ]

@@ -55,6 +55,8 @@ def download(sizes: Mapping[Artifact, int], folder: Path) -> dict[Artifact, Path
     command = [
         str(find_java().executable),
         *_proxy_options(os.environ),
+        # Else it wants a home, which Java does not find for every user.
+        f"-Divy.default.ivy.user.dir={folder / 'ivy'}",
         *(
             "-jar",
             str(_ivy_jar()),

@@ -71,7 +71,7 @@ def jar_paths(*jar_sets: JarSet, folder: Path | None = None, attempts: int = 3) 
     # Set by set: two sets may pin two versions of one jar, of which Ivy would drop the older.
     for jar_set in jar_sets:
         if _missing(pinned(jar_set), folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            _make(folder)
             with _only_one(folder):
                 # Looked at again: the process that held the lock may have brought them.
                 if missing := _missing(pinned(jar_set), folder):
@@ -87,6 +87,16 @@ def _missing(jars: Iterable[Jar], folder: Path) -> list[Jar]:
             return False
 
     return [jar for jar in jars if not whole(folder / jar.file_name, jar.size)]
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JarsMissing(
+            f"the jars are not in {folder}, which cannot be made: {error.strerror}",
+            hint="set TIDEMARK_HOME to a folder that has them, or that this user may write",
+        ) from error
 
 
 @contextmanager

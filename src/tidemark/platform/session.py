@@ -6,12 +6,14 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import shlex
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tidemark.platform.jars import jar_paths, tidemark_home
 from tidemark.platform.java import find_java
+from tidemark.platform.jvm import launch_jvm, temporary_option, user_name
 from tidemark.platform.log_store import log_store_jar
 from tidemark.platform.spark_conf import is_cluster, local_conf, spark_master
 
@@ -64,6 +66,7 @@ def local_session(
 
     Raises:
         JavaNotFound: no Java 17 or 21 here.
+        JvmUnfit: this user, or its folder for temporary files, lets no JVM of Spark run.
         JarsMissing: the pinned jars are not here and cannot be downloaded.
     """
     from pyspark.sql import SparkSession
@@ -71,6 +74,7 @@ def local_session(
     # The active session of a process that ran a stream may be a batch's: the builder knows the first one.
     running = SparkSession.builder.getOrCreate() if SparkSession.getActiveSession() is not None else None
     if running is None:
+        user_name()
         os.environ["JAVA_HOME"] = str(find_java().home)
         if not is_cluster(master):
             # Else Spark looks the host's name up and warns about what it finds.
@@ -82,12 +86,15 @@ def local_session(
     if s3 is not None:
         jars.append(log_store_jar(jars, folder=tidemark_home() / "jars"))
     conf = local_conf(jars, s3=s3, master=master)
+    conf["spark.driver.extraJavaOptions"] += f" {shlex.quote(temporary_option())}"
     for name, value in (extra_conf or {}).items():
         joined = name == "spark.driver.extraJavaOptions"
         conf[name] = f"{conf[name]} {value}" if joined else value
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in conf.items():
         builder = builder.config(name, value)
+    if running is None:
+        launch_jvm({**conf, "spark.master": master})
     session = running or builder.getOrCreate()
     _load_delta_exceptions()
     return session
