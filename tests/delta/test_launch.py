@@ -18,7 +18,11 @@ from tidemark.platform.session import local_session
 
 spark = local_session(
     master="local[1]",
-    s3={"fs.s3a.access.key": "PLANTED-KEY", "fs.s3a.secret.key": "PLANTED-SECRET", "fs.s3a.session.token": "PLANTED-TOKEN"},
+    s3={
+        "fs.s3a.access.key": "PLANTED-KEY",
+        "fs.s3a.secret.key": "PLANTED-SECRET",
+        "fs.s3a.session.token": "PLANTED-TOKEN",
+    },
     extra_conf={"spark.hadoop.further.password": "PLANTED-FURTHER"},
 )
 signal.signal(signal.SIGTERM, lambda *_: None)
@@ -78,7 +82,8 @@ def test_a_jvm_shows_no_key_bears_a_signal_to_all_and_takes_locale_and_folders_a
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become a user without a name")
 def test_a_user_without_a_name_is_told_what_hadoop_needs_before_java_starts() -> None:
     start = (
-        "import os; import tidemark.platform.session as s; import pyspark.sql; import tidemark.platform.jvm_names; os.setgroups([]); "
+        "import os; import tidemark.platform.session as s; import pyspark.sql; "
+        "import tidemark.platform.jvm_names; os.setgroups([]); "
         "os.setgid(54321); os.setuid(54321); s.local_session()"
     )
     ended = subprocess.run(

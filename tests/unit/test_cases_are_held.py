@@ -91,7 +91,7 @@ CASES: dict[str, tuple[str, ...]] = {
         SAMPLED,
         "transform/test_values.py::test_text_without_an_offset_is_utc_when_the_session_is_elsewhere",
         "delta/test_session.py::test_session_jvm_and_python_live_in_utc",
-        "stream/test_options.py::test_records_land_in_partitions_by_close_of_business_date_when_the_stream_asks_for_it",
+        "stream/test_options.py::test_records_land_by_close_of_business_date_when_the_stream_names_its_column_alone",
         "delta/test_partitions.py::test_a_table_is_not_created_when_it_would_be_partitioned_by_moments",
         "unit/test_cli_check.py::test_a_table_is_not_partitioned_by_a_moment",
     ),

@@ -86,11 +86,11 @@ def test_faults_of_the_schema_are_placed_at_the_key_that_causes_them(
 def test_a_column_that_the_table_would_not_have_is_a_fault(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config.write_text(config.read_text().replace("[cob]", "[cob_date]"))
+    config.write_text(config.read_text().replace("[cob]", "[cob_day]"))
     code, result = answer(capsys, "check", "--quick", "--config", str(config))
     (fault,) = result["faults"]
     assert code == 2
-    assert (fault["line"], fault["problem"]) == (16, "the table has no column cob_date")
+    assert (fault["line"], fault["problem"]) == (16, "the table has no column cob_day")
     assert fault["hint"].startswith("it has id, amount, cob, when")
 
 

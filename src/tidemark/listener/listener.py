@@ -1,6 +1,6 @@
 """The loop: collect a batch, have it executed, commit or rewind, again.
 
-Long because the loop is read as one: what it keeps between two polls is used by every step.
+Long: what the loop keeps between two polls is used by every step.
 """
 
 from __future__ import annotations
@@ -246,9 +246,7 @@ class AtLeastOnceListener:
                 owned.offsets.submissions[record.offset] += 1
                 submission = max(submission, owned.offsets.submissions[record.offset])
                 attempt = max(attempt, 1 + owned.offsets.attempts[record.offset])
-        topic_ids = {
-            t: self._identity.known[t] for t in {r.topic for r in records} & set(self._identity.known)
-        }
+        topic_ids = self._identity.of(r.topic for r in records)
         return Batch(tuple(records), submission=submission, attempt=attempt, topic_ids=topic_ids)
 
     def _keep_alive(self) -> None:
