@@ -18,7 +18,11 @@ from tidemark.platform.session import local_session
 
 spark = local_session(
     master="local[1]",
-    s3={"fs.s3a.access.key": "PLANTED-KEY", "fs.s3a.secret.key": "PLANTED-SECRET", "fs.s3a.session.token": "PLANTED-TOKEN"},
+    s3={
+        "fs.s3a.access.key": "PLANTED-KEY",
+        "fs.s3a.secret.key": "PLANTED-SECRET",
+        "fs.s3a.session.token": "PLANTED-TOKEN",
+    },
     extra_conf={"spark.hadoop.further.password": "PLANTED-FURTHER"},
 )
 signal.signal(signal.SIGTERM, lambda *_: None)

@@ -246,10 +246,7 @@ class AtLeastOnceListener:
                 owned.offsets.submissions[record.offset] += 1
                 submission = max(submission, owned.offsets.submissions[record.offset])
                 attempt = max(attempt, 1 + owned.offsets.attempts[record.offset])
-        topic_ids = {
-            t: self._identity.known[t] for t in {r.topic for r in records} & set(self._identity.known)
-        }
-        return Batch(tuple(records), submission=submission, attempt=attempt, topic_ids=topic_ids)
+        return Batch(tuple(records), submission, attempt, topic_ids=self._identity.known)
 
     def _keep_alive(self) -> None:
         """Polls so that the group keeps us, with every partition paused, those just assigned included."""
