@@ -54,7 +54,7 @@ class Batch:
     attempt: int = 1
     """One more than the counted failures of the record that has most of them."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    """Kafka's ids of the records' topics, as far as the broker told them."""
+    """Kafka's ids of the listener's topics, as far as the broker told them."""
 
     def __len__(self) -> int:
         return len(self.records)

@@ -37,10 +37,6 @@ class TopicIdentity:
         of_consumers = ("isolation.level", "client.rack")
         self._client = AdminClient({k: v for k, v in connection.items() if k not in of_consumers})
 
-    def of(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of those of these topics that are known."""
-        return {topic: self.known[topic] for topic in topics if topic in self.known}
-
     def look(self) -> set[str]:
         """The topics that were made again since the first look."""
         futures = self._client.describe_topics(TopicCollection(self._topics), request_timeout=self._timeout)

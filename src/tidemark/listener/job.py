@@ -218,7 +218,8 @@ class JobExecution:
 def hash_of(batch: Batch) -> str:
     """40 characters: offsets alone mean nothing where a topic was made again."""
     lines = [line_of(record) for record in batch.records]
-    text = json.dumps([sorted(batch.topic_ids.items()), lines, batch.submission], separators=(",", ":"))
+    ids = {record.topic: batch.topic_ids.get(record.topic) for record in batch.records}
+    text = json.dumps([sorted(ids.items()), lines, batch.submission], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 

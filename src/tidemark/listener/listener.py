@@ -1,6 +1,6 @@
 """The loop: collect a batch, have it executed, commit or rewind, again.
 
-Long: what the loop keeps between two polls is used by every step.
+Long because the loop is read as one: what it keeps between two polls is used by every step.
 """
 
 from __future__ import annotations
@@ -246,8 +246,7 @@ class AtLeastOnceListener:
                 owned.offsets.submissions[record.offset] += 1
                 submission = max(submission, owned.offsets.submissions[record.offset])
                 attempt = max(attempt, 1 + owned.offsets.attempts[record.offset])
-        topic_ids = self._identity.of(r.topic for r in records)
-        return Batch(tuple(records), submission=submission, attempt=attempt, topic_ids=topic_ids)
+        return Batch(tuple(records), submission, attempt, topic_ids=self._identity.known)
 
     def _keep_alive(self) -> None:
         """Polls so that the group keeps us, with every partition paused, those just assigned included."""
