@@ -66,6 +66,11 @@ test-lowest: .venv/.uv ## The unit tests with the lowest versions of the depende
 		--group spark --group test --group build --editable .
 	@.cache/lowest/bin/python -m pytest -q tests/unit -W default::DeprecationWarning
 
+.PHONY: test-runtimes
+test-runtimes: .venv/.installed ## The product's path on Spark 4.0, 4.1 and by Databricks Connect 17.3, 18 and 19
+	@$(BIN)/python -m tidemark.platform.ready
+	@.ci/runtimes
+
 .PHONY: check
 check: .venv/.installed ## Format, lint, types, spelling, dead and duplicate code, architecture, docs
 	$(call say,Format)
@@ -128,11 +133,8 @@ dbx: .venv/.installed ## Write conf/deployment.yml for workspaces on dbx, and ha
 	@build/dbx/bin/python -W ignore .ci/read_deployment.py conf/deployment.yml
 
 .PHONY: wheel
-wheel: .venv/.installed ## Build the wheel into dist/; one that is equal stays as it is
-	@rm -rf build/wheel
-	@$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir build/wheel
-	@mkdir -p dist; wheel=$$(basename build/wheel/*.whl); find dist -name '*.whl' -not -name "$$wheel" -delete; \
-		cmp -s "build/wheel/$$wheel" "dist/$$wheel" || cp "build/wheel/$$wheel" dist/
+wheel: .venv/.uv ## Build the wheel into dist/; one that is equal stays as it is
+	@PATH="$$PWD/$(BIN):$$PATH" sh .ci/wheel
 
 .PHONY: fmt
 fmt: .venv/.installed ## Format the code and mend what the linter can
@@ -145,6 +147,8 @@ lock: .venv/.uv ## Resolve the pinned requirements again
 	@$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.txt
 	@$(COMPILE) --group dev pyproject.toml -o requirements/dev.txt
 	@$(COMPILE) requirements/dbx.in -o requirements/dbx.txt
+	@for each in requirements/runtimes/*.in; do \
+		$(COMPILE) --python-version 3.12 pyproject.toml $$each -o $${each%.in}.txt; done
 	@$(COMPILE) --group bench -c requirements/dev.txt -o requirements/bench.txt
 
 .PHONY: clean

@@ -5,10 +5,24 @@
 
 # COMMAND ----------
 
-dbutils.widgets.text("config", "../conf/tidemark.yml")
-dbutils.widgets.text("target", "")
-dbutils.widgets.text("catalog", "")
-dbutils.widgets.text("schema", "")
+# Opened by a person, it brings the package: the wheel of the deployment, or the checkout it lies in.
+import importlib.util
+from pathlib import Path
+
+if importlib.util.find_spec("tidemark") is None:
+    context = dbutils.notebook.entry_point.getDbutils().notebook().getContext()
+    here = Path("/Workspace" + context.notebookPath().get())
+    root = next(p for p in [*here.parents, *Path.cwd().parents] if (p / "conf/tidemark.yml").exists())
+    package = next(iter(sorted(root.glob("app/*.whl"))), root)
+    get_ipython().run_line_magic("pip", f"install --quiet {package}")
+    dbutils.library.restartPython()
+
+# COMMAND ----------
+
+dbutils.widgets.text("config", "")
+dbutils.widgets.text("target", "staging")
+dbutils.widgets.text("catalog", "dev")
+dbutils.widgets.text("schema", "streaming")
 dbutils.widgets.text("kafka_bootstrap", "")
 dbutils.widgets.text("kafka_service_credential", "")
 dbutils.widgets.text("secret_scope", "")

@@ -33,7 +33,12 @@ MISTAKES = [
         "resources.schemas.sea",
     ),
     ("variable-form", "databricks.yml", "    type: complex\n", "    type: string\n"),
-    ("variable-form", "databricks.yml", "    description: Group that may read the tables\n", ""),
+    (
+        "variable-form",
+        "databricks.yml",
+        "    description: Databricks runtime of the job clusters; 19.x is Spark 4.2\n",
+        "",
+    ),
     ("target-form", "databricks.yml", "mode: development", "mode: prod"),
     ("target-form", "databricks.yml", "  name: tidemark\n", "  name: tidemark\n  engine: terraform\n"),
     ("target-form", "databricks.yml", "      root_path: ", "      state_path: "),
@@ -43,6 +48,7 @@ MISTAKES = [
         "        timezone_id: UTC",
         "        timezone_id: UTC\n        pause_status: UNPAUSED",
     ),
+    ("run-as", "databricks.yml", "    git:\n", "    run_as: {user_name: a@example.com}\n    git:\n"),
     (
         "secret-in-a-conf",
         "databricks.yml",
@@ -83,6 +89,18 @@ MISTAKES = [
         "            environment_key: wheel\n",
         "            environment_key: wheel\n            libraries: [{whl: ../dist/*.whl}]\n",
     ),
+    (
+        "serverless-configuration",
+        "conf/tidemark.yml",
+        "      cob:\n",
+        "      idempotency: {mode: fingerprint}\n      cob:\n",
+    ),
+    (
+        "serverless-configuration",
+        "conf/tidemark.staging.yml",
+        "checkpoint-root: /Volumes",
+        "checkpoint-root: /tmp",
+    ),
     ("missing-notebook", "resources/ingest.job.yml", "../notebooks/ingest.py", "../notebooks/ingest"),
     ("notebook-form", "notebooks/ingest.py", "# Databricks notebook source\n", "# A notebook\n"),
     ("notebook-form", "notebooks/ingest.py", "run = open", "for _ in (): pass\nrun = open"),
@@ -98,8 +116,8 @@ MISTAKES = [
     (
         "readable-secrets",
         "databricks.yml",
-        "    run_as:\n",
-        "    permissions: [{level: CAN_VIEW, group_name: users}]\n    run_as:\n",
+        "    git:\n",
+        "    permissions: [{level: CAN_VIEW, group_name: users}]\n    git:\n",
     ),
     (
         "literal-schema",
@@ -127,7 +145,7 @@ MISTAKES = [
 def bundle(tmp_path: Path) -> Path:
     """A copy of this project's bundle."""
     shutil.copy(ROOT / "databricks.yml", tmp_path)
-    for folder in ("resources", "notebooks", "conf", "dashboards"):
+    for folder in ("app", "resources", "notebooks", "conf", "dashboards"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     (tmp_path / "src/tidemark/operations").mkdir(parents=True)
     shutil.copy(ROOT / "src/tidemark/operations/jobs.py", tmp_path / "src/tidemark/operations")

@@ -147,10 +147,10 @@ def bundle_copy(folder: Path) -> Path:
         shutil.copyfile(ROOT / name, path)
     main = folder / "databricks.yml"
     text = main.read_text(encoding="utf-8")
-    assert "build: make wheel" in text
+    assert "build: sh .ci/wheel" in text
     # Built once: a wheel that is built again has a newer time, and so a new version.
     build = f"test -e dist/*.whl || {WHEEL_BUILD}"
-    main.write_text(text.replace("build: make wheel", f"build: {build}"), encoding="utf-8")
+    main.write_text(text.replace("build: sh .ci/wheel", f"build: {build}"), encoding="utf-8")
     return folder
 
 
@@ -163,5 +163,8 @@ def environment_of(workspace: WorkspaceClient, home: Path) -> dict[str, str]:
         "DATABRICKS_CONFIG_FILE": str(home / "no-profiles"),
         "DATABRICKS_HOST": str(workspace.config.host),
         "DATABRICKS_TOKEN": "local",
+        "BUNDLE_VAR_kafka_bootstrap": "localhost:9092",
+        "BUNDLE_VAR_node_type_id": "small",
+        "BUNDLE_VAR_warehouse_id": "a-warehouse",
         "NO_PROXY": "*",
     }

@@ -1,10 +1,9 @@
-"""The main job over Spark Connect: classified there, and its batch handler shipped to the server's side."""
+"""The jobs over Spark Connect, on a server that refuses what serverless compute refuses."""
 
 from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.runtimes.servers import strict_server
+from tests.runtimes.strict import Refusals
+from tests.runtimes.walks import MODES, configuration, expected, walk
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.dev.broker import EmbeddedBroker
@@ -38,27 +40,15 @@ def config(tmp_path: Path, broker: EmbeddedBroker) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Refusals]]:
+    with strict_server(tmp_path_factory.mktemp("server")) as served:
+        yield served
+
+
 @pytest.fixture
-def remote(config: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with (config.parent / "server.log").open("w") as said:
-        server = subprocess.Popen(
-            [sys.executable, str(HERE / "connect_server.py"), str(config), str(port)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-            cwd=config.parent,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        )
-        assert server.stdout is not None
-        try:
-            assert "serving\n" in iter(server.stdout.readline, ""), (config.parent / "server.log").read_text()
-            yield f"sc://127.0.0.1:{port}"
-        finally:
-            server.communicate(timeout=60)
+def remote(strict: tuple[str, Refusals]) -> str:
+    return strict[0]
 
 
 def run(config: Path, remote: str) -> dict[str, object]:
@@ -87,3 +77,31 @@ def test_each_record_lands_once_when_the_main_job_runs_over_spark_connect(
     second = run(config, remote)
     assert second["ids"] == [1, 2, 3]
     assert second["metrics"] == {**moved, "read": 1, "rejected": 0, "table": [1, 0]}
+
+
+@pytest.mark.timeout(600)
+def test_every_job_of_a_serverless_target_passes_where_settings_caches_and_checkpoints_are_refused(
+    tmp_path: Path, broker: EmbeddedBroker, strict: tuple[str, Refusals]
+) -> None:
+    remote, refused = strict
+    refused.said.clear()
+    has = {"observes_smallest": True, "keeps_rows": False, "takes_settings": False}
+    said = walk(sys.executable, configuration(tmp_path, broker, modes=False), remote=remote)
+    assert said == expected(session="connect", has=has, modes=False)
+    # What was asked for once and had another way; each process, the batches' among them, asks for itself.
+    assert {what for _, what in refused.said} == {
+        "checkpoint",
+        "spark.databricks.delta.commitInfo.userMetadata",
+        "spark.default.parallelism",
+    }
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_that_serverless_compute_cannot_run_stops_at_its_start_and_says_what_to_do(
+    tmp_path: Path, broker: EmbeddedBroker, remote: str, mode: str
+) -> None:
+    config = configuration(tmp_path, broker, modes=True, only=mode)
+    with pytest.raises(AssertionError, match="cannot run idempotency") as stopped:
+        walk(sys.executable, config, remote=remote)
+    assert "tidemark bundle compute job-cluster" in str(stopped.value)

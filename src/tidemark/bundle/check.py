@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tidemark.bundle import rules_bundle, rules_jobs, rules_notebooks, rules_unity
+from tidemark.bundle import rules_bundle, rules_jobs, rules_notebooks, rules_serverless, rules_unity
 from tidemark.bundle.compute import compute_drift
 from tidemark.bundle.finding import Finding
 from tidemark.bundle.shape import bundle_shape
@@ -19,6 +19,7 @@ RULES: tuple[Rule, ...] = (
     bundle_shape,
     *rules_bundle.RULES,
     *rules_jobs.RULES,
+    *rules_serverless.RULES,
     *rules_notebooks.RULES,
     *rules_unity.RULES,
     compute_drift,

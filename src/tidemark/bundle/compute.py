@@ -15,12 +15,12 @@ from tidemark.bundle.rules_jobs import SERVERLESS_TRIGGER, TRIGGER_PARAMETER
 from tidemark.bundle.source import BundleSource
 from tidemark.bundle.target import Described
 
-STREAMS = ("ingest", "dead_letters")
-"""Jobs whose runs are streaming queries; they have a `trigger` parameter."""
-WORKER = "report_worker"
+STREAMS = "ingest"
+"""The job whose runs are streaming queries, all of them on one cluster; it has a `trigger` parameter."""
+_TASKS = {STREAMS: ("ingest", "dead_letters")}
+"""Jobs of several tasks; the others have one of their own name."""
 _WHEEL = "../dist/*.whl"
 _EVERY_FIVE_MINUTES = "0 0/5 * * * ?"
-_EVERY_HOUR = "0 0 * * * ?"
 _FIRST_LINE = re.compile(r"# Compute of target (\S+): (\S+)\.")
 
 
@@ -83,25 +83,23 @@ def compute_drift(source: BundleSource, targets: Sequence[Described]) -> Iterato
 
 def _on_job_cluster(name: str) -> dict[str, Any]:
     job: dict[str, Any] = {}
-    if name in (*STREAMS, WORKER):
+    if name == STREAMS:
         job["continuous"] = {"task_retry_mode": "ON_FAILURE"}
-    if name in STREAMS:
         job["parameters"] = [{"name": TRIGGER_PARAMETER, "default": "processingTime"}]
-    job["tasks"] = [{"task_key": name, "job_cluster_key": "stream", "libraries": [{"whl": _WHEEL}]}]
+    job["tasks"] = [
+        {"task_key": task, "job_cluster_key": "stream", "libraries": [{"whl": _WHEEL}]}
+        for task in _TASKS.get(name, (name,))
+    ]
     job["job_clusters"] = [{"job_cluster_key": "stream", "new_cluster": "${var.stream_cluster}"}]
     return job
 
 
 def _on_serverless(name: str) -> dict[str, Any]:
     job: dict[str, Any] = {}
-    if name in (*STREAMS, WORKER):
-        often = _EVERY_FIVE_MINUTES if name in STREAMS else _EVERY_HOUR
-        job["schedule"] = {"quartz_cron_expression": often, "timezone_id": "UTC"}
-    if name in STREAMS:
+    if name == STREAMS:
+        job["schedule"] = {"quartz_cron_expression": _EVERY_FIVE_MINUTES, "timezone_id": "UTC"}
         job["parameters"] = [{"name": TRIGGER_PARAMETER, "default": SERVERLESS_TRIGGER}]
-    elif name == WORKER:
-        job["parameters"] = [{"name": "run_minutes", "default": "55"}]
-    job["tasks"] = [{"task_key": name, "environment_key": "wheel"}]
+    job["tasks"] = [{"task_key": task, "environment_key": "wheel"} for task in _TASKS.get(name, (name,))]
     spec = {"environment_version": "${var.environment_version}", "dependencies": [_WHEEL]}
     job["environments"] = [{"environment_key": "wheel", "spec": spec}]
     return job

@@ -24,15 +24,21 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def deployment_of(source: BundleSource) -> tuple[str, list[str]]:
-    """The file's text, and what of the bundle dbx has no place for, a line each."""
+def deployment_of(source: BundleSource, *, node_type: str = "i3.xlarge") -> tuple[str, list[str]]:
+    """The file's text, and what of the bundle dbx has no place for, a line each.
+
+    `node_type`: of the clusters, as the bundle leaves it to whoever deploys.
+    """
+    shipped = _shipped(source)
     environments: dict[str, Any] = {}
     unmapped: list[str] = []
     for target in source.targets:
         of_target = described(source, target, user="deployer")
         workflows = []
         for name, job in (of_target.resources.get("jobs") or {}).items():
-            workflow, left_out = _workflow(job)
+            workflow, left_out = _workflow(job, shipped)
+            for cluster in workflow.get("job_clusters") or []:
+                cluster["new_cluster"] = {**cluster["new_cluster"], "node_type_id": node_type}
             workflows.append(workflow)
             unmapped += [f"{target}: job {name}: {each}" for each in left_out]
         unmapped += [
@@ -42,15 +48,25 @@ def deployment_of(source: BundleSource) -> tuple[str, list[str]]:
             for name in named
         ]
         environments[target] = {"workflows": workflows}
-    content = {"build": {"commands": ["make wheel"]}, "environments": environments}
+    content = {"build": {"commands": ["sh .ci/wheel"]}, "environments": environments}
     return _HEAD + yaml.dump(content, Dumper=_Plain, sort_keys=False, width=110), unmapped
 
 
-def _workflow(job: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _shipped(source: BundleSource) -> dict[str, str]:
+    """A parameter for each file of conf/, since dbx uploads what a parameter names, and nothing else."""
+    folder = source.root / "conf"
+    names = sorted(p.relative_to(source.root).as_posix() for p in folder.rglob("*") if p.is_file())
+    return {
+        f"shipped_{i}": f"file:fuse://{name}" for i, name in enumerate(names, 1) if name != DEPLOYMENT_FILE
+    }
+
+
+def _workflow(job: dict[str, Any], shipped: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
     """A job of the Jobs API 2.1 as dbx takes it: parameters move into the notebook task, clusters stay."""
     workflow = copy.deepcopy(job)
     left_out: list[str] = [key for key in _WITHOUT_A_PLACE if key in workflow]
     parameters = {p["name"]: _portable(str(p["default"])) for p in workflow.get("parameters") or []}
+    parameters = {name: "" if "${var." in value else value for name, value in parameters.items()} | shipped
     serverless = "environments" in workflow
     for key in (*_UNKNOWN_TO_DBX, *_WITHOUT_A_PLACE):
         workflow.pop(key, None)
@@ -77,8 +93,8 @@ def _workflow(job: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 _SMALL_CLUSTER: dict[str, Any] = {
     "spark_version": "19.x-scala2.13",
-    "node_type_id": "i3.xlarge",
     "num_workers": 1,
+    "data_security_mode": "DATA_SECURITY_MODE_DEDICATED",
 }
 
 

@@ -111,10 +111,13 @@ def target_form(source: BundleSource, targets: Sequence[Described]) -> Iterator[
 
 
 def literal_pause(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
-    """`pause_status` comes from the target's mode; written down, it would start a developer's copy."""
+    """`pause_status` comes from the target's mode or a variable; written down, it would start a developer's
+    copy.
+    """
     for file in source.files:
+        written = {at for at, reference in references(file.values) if reference.startswith("var.")}
         for path, place in file.places.items():
-            if path and path[-1] == "pause_status":
+            if path and path[-1] == "pause_status" and path not in written:
                 yield Finding.at(
                     place,
                     "literal-pause",
@@ -134,6 +137,18 @@ def secret_in_a_conf(source: BundleSource, targets: Sequence[Described]) -> Iter
                     "a secret is put into a setting that others can read",
                     "name it in conf/ as ${NAME}; the job reads it from the scope secret_scope",
                 )
+
+
+def run_as(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
+    """No `run_as` beside an app: the CLI refuses both together for everybody but that identity itself."""
+    for described in targets:
+        if described.values.get("run_as") and described.resources.get("apps"):
+            yield Finding.at(
+                source.place(("run_as",), described.target),
+                "run-as",
+                f"target {described.target} has run_as and an app: only that identity itself could deploy it",
+                "take run_as out, and deploy as the service principal that the jobs are to run as",
+            )
 
 
 def _texts(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -160,4 +175,5 @@ RULES = (
     target_form,
     literal_pause,
     secret_in_a_conf,
+    run_as,
 )

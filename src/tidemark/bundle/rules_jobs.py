@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tidemark.bundle.configuration import workers_of
 from tidemark.bundle.finding import Finding
 from tidemark.bundle.source import BundleSource
 from tidemark.bundle.target import Described
 
+WORKER = "report_worker"
 TRIGGERS = ("continuous", "schedule", "trigger")
 TRIGGER_PARAMETER = "trigger"
 SERVERLESS_TRIGGER = "availableNow"
@@ -25,12 +27,19 @@ def one_trigger(source: BundleSource, targets: Sequence[Described]) -> Iterator[
 
 
 def max_concurrent_runs(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
-    """One run at a time: two runs of a stream share a checkpoint. Unset, development mode makes it four."""
+    """One run at a time: two runs of a stream share a checkpoint. Unset, development mode makes it four.
+
+    Report workers share nothing but their database: as many may run as the configuration says.
+    """
     for where, job in _jobs(source, targets):
+        most = workers_of(source, where.described) if where.name == WORKER else 1
         runs = job.get("max_concurrent_runs")
-        if runs != 1:
+        if runs != most:
             says = "does not set max_concurrent_runs" if runs is None else f"allows {runs} runs at a time"
-            yield where.finding("max-concurrent-runs", says, "max_concurrent_runs: 1", "max_concurrent_runs")
+            mend = f"max_concurrent_runs: {most}"
+            if where.name == WORKER:
+                mend = f"set the variable report_workers to reports.workers of conf/, which is {most}"
+            yield where.finding("max-concurrent-runs", says, mend, "max_concurrent_runs")
 
 
 def parameter_is_text(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
@@ -106,11 +115,11 @@ class _Where:
     """A job of a target; makes findings at the keys of it."""
 
     def __init__(self, source: BundleSource, described: Described, name: str) -> None:
-        self._source, self._described, self._name = source, described, name
+        self._source, self.described, self.name = source, described, name
 
     def finding(self, rule: str, says: str, mend: str, *key: str | int) -> Finding:
-        place = self._source.place(("resources", "jobs", self._name, *key), self._described.target)
-        return Finding.at(place, rule, f"job {self._name} ({self._described.target}) {says}", mend)
+        place = self._source.place(("resources", "jobs", self.name, *key), self.described.target)
+        return Finding.at(place, rule, f"job {self.name} ({self.described.target}) {says}", mend)
 
 
 def _jobs(source: BundleSource, targets: Sequence[Described]) -> Iterator[tuple[_Where, dict[str, Any]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from tidemark.bundle.finding import Finding
 from tidemark.bundle.notebook_source import HEADER, definitions_in, widgets_of
@@ -46,25 +45,26 @@ def notebook_form(source: BundleSource, targets: Sequence[Described]) -> Iterato
 
 
 def parameter_drift(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
-    """A job's parameters and its notebook's widgets are the same, by name."""
+    """A job's parameters and the widgets of its notebooks are the same, by name."""
     seen: set[Finding] = set()
     for described in targets:
         for name, job in (described.resources.get("jobs") or {}).items():
-            path = _notebook_of(source, name, job)
-            if path is None or not path.is_file():
+            notebooks = [path for path in _notebooks_of(source, name) if path.is_file()]
+            if not notebooks:
                 continue
-            notebook = path.relative_to(source.root).as_posix()
-            widgets = {w.name: w for w in widgets_of(path)}
+            widgets = {w.name: (path, w) for path in notebooks for w in widgets_of(path)}
             given = [str(p.get("name")) for p in job.get("parameters") or []]
             for i, parameter in enumerate(given):
                 if parameter not in widgets:
                     at = ("resources", "jobs", name, "parameters", i, "name")
                     place = source.place(at, described.target)
-                    problem = f"{notebook} has no widget {parameter}, which job {name} sets"
+                    named = ", ".join(path.relative_to(source.root).as_posix() for path in notebooks)
+                    problem = f"{named} has no widget {parameter}, which job {name} sets"
                     mend = f'dbutils.widgets.text("{parameter}", ""), or take the parameter out'
                     seen.add(Finding.at(place, "parameter-drift", problem, mend))
-            for widget in widgets.values():
+            for path, widget in widgets.values():
                 if widget.name not in given:
+                    notebook = path.relative_to(source.root).as_posix()
                     problem = f"job {name} ({described.target}) has no parameter {widget.name}"
                     mend = "add it to the job's parameters, or take the widget out"
                     seen.add(Finding.at(Place(notebook, widget.line), "parameter-drift", problem, mend))
@@ -92,11 +92,10 @@ def _notebook_paths(source: BundleSource) -> Iterator[tuple[YamlFile, KeyPath, s
                 yield file, (*path, "tasks", i, "notebook_task", "notebook_path"), written
 
 
-def _notebook_of(source: BundleSource, name: str, job: dict[str, Any]) -> Path | None:
-    for file, path, written in _notebook_paths(source):
-        if name in path:
-            return (file.path.parent / written).resolve()
-    return None
+def _notebooks_of(source: BundleSource, job: str) -> list[Path]:
+    return [
+        (file.path.parent / written).resolve() for file, at, written in _notebook_paths(source) if job in at
+    ]
 
 
 RULES = (missing_notebook, notebook_form, parameter_drift, jvm_internals)

@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tidemark.bundle.configuration import CONFIGURATION, settings_of
 from tidemark.bundle.finding import Finding
 from tidemark.bundle.source import BundleSource
 from tidemark.bundle.target import Described
-from tidemark.config.load import load_settings
 from tidemark.contract.errors import ConfigError
 
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(?:IDENTIFIER\('?)?([`\w.${}\[\]-]+)", re.IGNORECASE)
-_CONFIGURATION = "conf/tidemark.yml"
 
 
 def empty_grant(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
@@ -96,7 +95,7 @@ def unknown_table(source: BundleSource, targets: Sequence[Described]) -> Iterato
             known = tables_of(source, described)
         except ConfigError as error:
             place = source.place(("targets", described.target))
-            mend = f"tidemark check --config {_CONFIGURATION} --target {described.target}"
+            mend = f"tidemark check --config {CONFIGURATION} --target {described.target}"
             yield Finding.at(place, "unknown-table", f"its configuration is faulty: {error.message}", mend)
             continue
         for kind, name, query in queries:
@@ -111,13 +110,7 @@ def unknown_table(source: BundleSource, targets: Sequence[Described]) -> Iterato
 
 def tables_of(source: BundleSource, described: Described) -> set[str]:
     """Bare names of the tables that the target's configuration makes: landed, dead letters, metrics."""
-    variables = described.values["variables"]
-    schema = (described.resources.get("schemas") or {}).get("streaming") or {}
-    environ = _AnyVariable(
-        TIDEMARK_CATALOG=str(variables.get("catalog")), TIDEMARK_SCHEMA=str(schema.get("name"))
-    )
-    target = str(variables.get("config_target") or "") or None
-    settings = load_settings(source.root / _CONFIGURATION, target=target, environ=environ)
+    settings = settings_of(source, described)
     found: set[str] = set()
     for name in settings.streams:
         for table in settings.tables(name).values():
@@ -125,16 +118,6 @@ def tables_of(source: BundleSource, described: Described) -> set[str]:
     if settings.metrics.table is not None:
         found.add(_bare(str(settings.table(settings.metrics.table))))
     return found
-
-
-class _AnyVariable(dict[str, str]):
-    """An environment that has every variable: names of tables do not depend on the others."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def __missing__(self, name: str) -> str:
-        return "localhost:9092" if "BOOTSTRAP" in name else "set-at-run-time"
 
 
 def _bare(table: str) -> str:

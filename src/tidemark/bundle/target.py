@@ -42,6 +42,7 @@ def described(source: BundleSource, target: str, *, user: str = "user@example.co
         "bundle.name": name,
         "bundle.target": target,
         "workspace.current_user.userName": user,
+        "workspace.current_user.short_name": _short_name(user),
         "workspace.root_path": workspace["root_path"],
         "workspace.file_path": workspace.get("file_path", "${workspace.root_path}/files"),
         "workspace.resource_path": workspace.get("resource_path", "${workspace.root_path}/resources"),
@@ -75,7 +76,7 @@ def _of_resource(resources: dict[str, Any], reference: str) -> Any:
 def _apply_presets(values: dict[str, Any], target: str, user: str) -> None:
     presets = values.get("presets") or {}
     development = values["target"].get("mode") == "development"
-    short = re.sub(r"\W+", "_", user.split("@")[0])
+    short = _short_name(user)
     prefix = str(presets.get("name_prefix") or (f"[{target} {short}] " if development else ""))
     for kind, key in _NAMED_BY.items():
         for resource in ((values.get("resources") or {}).get(kind) or {}).values():
@@ -88,8 +89,12 @@ def _apply_presets(values: dict[str, Any], target: str, user: str) -> None:
         if presets.get("tags"):
             job["tags"] = {**presets["tags"], **(job.get("tags") or {})}
         for trigger in ("continuous", "schedule", "trigger"):
-            if trigger in job:
+            if trigger in job and "pause_status" not in job[trigger]:
                 job[trigger]["pause_status"] = "PAUSED" if paused else "UNPAUSED"
+
+
+def _short_name(user: str) -> str:
+    return re.sub(r"\W+", "_", user.split("@")[0])
 
 
 def _identifier(prefix: str) -> str:

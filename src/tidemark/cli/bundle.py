@@ -57,11 +57,17 @@ def compute(
 
 
 @app.command()
-def dbx(*, folder: Folder = HERE) -> None:
+def dbx(
+    *,
+    node_type: Annotated[
+        str, typer.Option("--node-type", help="Of the clusters; it depends on the cloud.")
+    ] = "i3.xlarge",
+    folder: Folder = HERE,
+) -> None:
     """Write conf/deployment.yml for workspaces that are still on dbx, from the bundle."""
     source = read_bundle(folder)
     path = source.root / DEPLOYMENT_FILE
-    text, unmapped = deployment_of(source)
+    text, unmapped = deployment_of(source, node_type=node_type)
     path.write_text(text, encoding="utf-8")
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"wrote {DEPLOYMENT_FILE}")

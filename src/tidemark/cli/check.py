@@ -12,6 +12,7 @@ from rich.console import Console
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
 from tidemark.config.collisions import TOPICS
 from tidemark.config.faults import ConfigurationFaults, Fault, KeyPath
+from tidemark.config.serverless import serverless_faults
 from tidemark.config.settings import Settings
 from tidemark.config.stream import Stream
 from tidemark.contract.errors import ConfigError
@@ -30,12 +31,17 @@ def check(
     quick: Annotated[
         bool, typer.Option("--quick", help="Do not start Spark: rules and enrichment are not analysed.")
     ] = False,
+    serverless: Annotated[
+        bool, typer.Option("--serverless", help="Refuse what Databricks' serverless compute cannot run.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Report every fault at once, each with its file, line, key and what to do. Exit code 2 if any."""
     try:
         settings = open_settings(config, target)
         faults = schema_faults(settings, quick=quick)
+        if serverless:
+            faults += serverless_faults(settings)
         if faults:
             raise ConfigurationFaults(faults)
     except ConfigurationFaults as e:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,9 +27,11 @@ Target = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
 
 
-def open_settings(config: Path = DEFAULT_CONFIG, target: str | None = None) -> Settings:
+def open_settings(
+    config: Path = DEFAULT_CONFIG, target: str | None = None, *, environ: Mapping[str, str] | None = None
+) -> Settings:
     """Load the configuration and set the logs up as it says. Raises ConfigError with every fault."""
-    settings = load_settings(config, target=target or None)
+    settings = load_settings(config, target=target or None, environ=environ)
     logs = settings.logging
     configure_logging(logs.format, logs.level, secret_fields=logs.secret_fields)
     return settings

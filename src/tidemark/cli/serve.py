@@ -34,9 +34,10 @@ def serve(
     Everybody on this machine may read; payloads and changes need the token. Off loopback all needs it.
     """
     from tidemark.console.serving import serving
+    from tidemark.platform.notebook import app_environment
     from tidemark.platform.open_session import session_for
 
-    settings = open_settings(config, target)
+    settings = open_settings(config, target, environ=app_environment())
     at = _where(settings.metrics, host, port)
     with serving(settings, lambda: session_for(settings), at=at, every=every) as running:
         console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -50,6 +50,11 @@ class Reports(Section):
     topic: str = Field("bim-report-requested", min_length=1, description="Topic of the requests.")
     dlq_topic: str | None = Field(None, description="`{topic}-dlq` by default.")
     group_id: str = Field("bim-report-workers", min_length=1, description="Consumer group of the workers.")
+    workers: int = Field(
+        1,
+        ge=1,
+        description="Workers that run side by side, each a run of its own; more than one need PostgreSQL.",
+    )
     partitions: int = Field(6, ge=1, description="Partitions of the topics, when they are created.")
     replication: int = Field(1, ge=1, description="Replication factor of the topics, when they are created.")
     max_retries: int = Field(3, ge=0, description="Retries of a failed request: 3 retries are 4 attempts.")
@@ -94,6 +99,8 @@ class Reports(Section):
     def _fits(self) -> Self:
         if self.dlq == self.topic:
             raise ValueError("dlq-topic must differ from topic")
+        if self.workers > 1 and self.database.startswith("sqlite"):
+            raise ValueError(f"{self.workers} workers share no SQLite file; name a PostgreSQL database")
         if self.archive.orphan_grace < 2 * self.lease:
             # Else a report could be swept between its archiving and its status row.
             raise ValueError(

@@ -11,25 +11,27 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_ID
 from tidemark.dead_letters.reading import letters_of
 from tidemark.dead_letters.table import LetterTable
+from tidemark.platform.kept_rows import kept
+from tidemark.sink.table_log import as_of_now
 
 _DLQ = {records.PARTITION: "dlq_partition", records.OFFSET: "dlq_offset"}
 
 
 def claimed(dlq_records: DataFrame, table: LetterTable) -> DataFrame:
-    """The dead letters of `dlq_records`, checkpointed: `LETTER_DDL`.
+    """The dead letters of `dlq_records`, kept where that can be: `LETTER_DDL`.
 
     One that claims the coordinates of another dead letter with other bytes, in the table or before it in the
     batch, stands under its own coordinates on the DLQ topic: neither takes the other's place. A record that
     was published twice keeps its coordinates.
     """
-    letters = letters_of(dlq_records).localCheckpoint()
-    contradicting = _contradicting(letters, table).localCheckpoint()
+    letters = kept(letters_of(dlq_records))
+    contradicting = kept(_contradicting(letters, table))
     if contradicting.isEmpty():
         return letters
     places = contradicting.withColumnsRenamed({there: here for here, there in _DLQ.items()})
     apart = letters_of(dlq_records.join(places, list(_DLQ), "left_semi"), believed=False)
     others = letters.join(contradicting, list(_DLQ.values()), "left_anti")
-    return others.unionByName(apart).localCheckpoint()
+    return kept(others.unionByName(apart))
 
 
 def _contradicting(letters: DataFrame, table: LetterTable) -> DataFrame:
@@ -38,7 +40,7 @@ def _contradicting(letters: DataFrame, table: LetterTable) -> DataFrame:
     span = letters.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
     low, high = (span["low"], span["high"]) if span is not None else (None, None)
     there = (
-        letters.sparkSession.table(table.facts.sql)
+        as_of_now(letters.sparkSession, table.facts)
         .where(F.col(records.OFFSET).between(F.lit(low), F.lit(high)))
         .join(F.broadcast(letters.select(LETTER_ID).distinct()), LETTER_ID, "left_semi")
         .select(LETTER_ID, payload.alias("_held"), F.lit(True).alias("_there"))

@@ -9,6 +9,7 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
 from tidemark.dead_letters.table import LetterTable, schema_of
 from tidemark.dead_letters.topic import DeadLetterTopic
+from tidemark.platform.kept_rows import kept
 
 
 def keep_oversized(rejected: DataFrame, topic: DeadLetterTopic) -> None:
@@ -35,7 +36,7 @@ def keep_oversized(rejected: DataFrame, topic: DeadLetterTopic) -> None:
     columns = [
         told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in schema_of(LETTER_DDL).fields
     ]
-    oversized = rejected.where(topic.too_large()).select(*columns).localCheckpoint()
+    oversized = kept(rejected.where(topic.too_large()).select(*columns))
     table = LetterTable(topic.table)
     table.create(rejected.sparkSession)
     table.merge(oversized)

@@ -27,6 +27,7 @@ from tidemark.contract.undone import is_undone
 from tidemark.dead_letters.codes import code_counts
 from tidemark.dead_letters.selection import Choice, Edit
 from tidemark.dead_letters.table import LetterTable, event
+from tidemark.platform.kept_rows import kept
 from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.replay_commit import append_replayed, in_replay_chain, not_in_table
@@ -128,7 +129,7 @@ def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -
     envelopes = mended.select(*records.ENVELOPE_COLUMNS)
     plan = with_registered(envelopes, decode, SchemaRegistry.of(target.stream.avro))
     routed = transform(envelopes, plan)
-    outcome = _outcomes(mended, routed).localCheckpoint()
+    outcome = kept(_outcomes(mended, routed))
     counted = _count(chosen, outcome)
     version, already = None, 0
     accepted = outcome.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
@@ -238,7 +239,7 @@ def _land(
     def attempt(state: LedgerState, seq: int) -> Committed:
         if not state.resume >= chosen_at.resume:
             raise _MarksWentBack
-        rows = not_in_table(accepted, target.table).localCheckpoint()
+        rows = kept(not_in_table(accepted, target.table))
         reach("replay-decided")
         own = OwnCommit(
             kind=CommitKind.REPLAY,

@@ -11,6 +11,7 @@ from tidemark.contract.dead_letters import LETTER_ID, REPLAY_COUNT, REPLAY_PREFI
 from tidemark.dead_letters.replay import MOST_FAILURES
 from tidemark.dead_letters.selection import Choice, Edit
 from tidemark.dead_letters.table import LetterTable, event
+from tidemark.platform.kept_rows import kept
 from tidemark.source.clients import spark_options
 from tidemark.streams.target import Target
 
@@ -34,7 +35,7 @@ def republish(
     between the publication and the note of it, a letter may be published twice.
     """
     table = LetterTable(target.table)
-    chosen = choice.of(table.letters(spark)).where(F.col(records.PAYLOAD).isNotNull()).localCheckpoint()
+    chosen = kept(choice.of(table.letters(spark)).where(F.col(records.PAYLOAD).isNotNull()))
     ready = chosen.where(F.col("replay_count") < most)
     count = ready.count()
     if dry_run:

@@ -24,6 +24,7 @@ from tidemark.dead_letters.republish import republish
 from tidemark.dead_letters.selection import Choice, Edit
 from tidemark.dead_letters.table import LetterTable, event
 from tidemark.dead_letters.table_query import keep_letters, letter_target, start_letters
+from tidemark.platform.kept_rows import kept
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.target import Target
 
@@ -114,7 +115,7 @@ class DeadLetters:
         Raises UsageError where none of them is there.
         """
         chosen = Choice(letters=tuple(letters), statuses=ALL).of(self.all())
-        events = event(chosen, status, by=by, note=F.lit(note)).localCheckpoint()
+        events = kept(event(chosen, status, by=by, note=F.lit(note)))
         count = events.count()
         if not count:
             raise self._absent(", ".join(letters))

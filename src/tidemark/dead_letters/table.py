@@ -15,7 +15,10 @@ from tidemark.config.stream import Destination
 from tidemark.contract import records
 from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID, STATUS_DDL, LetterStatus
 from tidemark.contract.undone import Undone
+from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
+from tidemark.sink.statements import column_of, merge_into
+from tidemark.sink.table_log import as_of_now
 
 
 @dataclass(frozen=True)
@@ -63,17 +66,10 @@ class LetterTable:
         bounds = once.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
         if bounds is None or bounds["low"] is None:
             return
-        (
-            tables.delta(letters.sparkSession, self.facts)
-            .alias("t")
-            .merge(
-                once.alias("s"),
-                f"t.{LETTER_ID} = s.{LETTER_ID} AND t.{records.OFFSET} = s.{records.OFFSET}"
-                f" AND t.{records.OFFSET} BETWEEN {int(bounds['low'])} AND {int(bounds['high'])}",
-            )
-            .whenNotMatchedInsertAll()
-            .execute()
-        )
+        letter, offset = column_of(self.facts, LETTER_ID), column_of(self.facts, records.OFFSET)
+        same = (letter == F.col(f"s.{LETTER_ID}")) & (offset == F.col(f"s.{records.OFFSET}"))
+        overlapping = offset.between(int(bounds["low"]), int(bounds["high"]))
+        merge_into(once, self.facts, same & overlapping).whenNotMatched().insertAll().merge()
 
     def note(self, events: DataFrame) -> None:
         """Append what became of letters. In: `STATUS_DDL`."""
@@ -87,13 +83,8 @@ class LetterTable:
     def forget(self, letters: DataFrame) -> None:
         """Delete letters (`letter_id`) and their events. Their bytes are gone then."""
         for table in (self.facts, self.statuses):
-            (
-                tables.delta(letters.sparkSession, table)
-                .alias("t")
-                .merge(letters.alias("s"), f"t.{LETTER_ID} = s.{LETTER_ID}")
-                .whenMatchedDelete()
-                .execute()
-            )
+            same = column_of(table, LETTER_ID) == F.col(f"s.{LETTER_ID}")
+            merge_into(letters, table, same).whenMatched().delete().merge()
 
     def letters(self, spark: SparkSession) -> DataFrame:
         """Every letter with its status: `LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
@@ -103,9 +94,11 @@ class LetterTable:
         order = F.struct("sequence", F.col("status") != LetterStatus.RESOLVED.value, "at")
         told = ("status", "attempts", "at", "by", "note", "edit", "table_version", "sequence")
         newest = (
-            spark.table(self.statuses.sql).groupBy(LETTER_ID).agg(F.max_by(F.struct(*told), order).alias("e"))
+            as_of_now(spark, self.statuses)
+            .groupBy(LETTER_ID)
+            .agg(F.max_by(F.struct(*told), order).alias("e"))
         )
-        joined = spark.table(self.facts.sql).join(newest, LETTER_ID, "left")
+        joined = as_of_now(spark, self.facts).join(newest, LETTER_ID, "left")
         return joined.select(
             *schema_of(LETTER_DDL).names,
             F.coalesce("e.status", F.lit(LetterStatus.NEW.value)).alias("status"),
@@ -136,7 +129,7 @@ class LetterTable:
         # A creation that was cut off, or an older table, must not stop the stream that asks.
         self.create(spark)
         letters = self.letters(spark).where((F.col("status") == LetterStatus.RESOLVED.value) & which)
-        events = event(letters, LetterStatus.NEW, by=by, note=F.lit(note)).localCheckpoint()
+        events = kept(event(letters, LetterStatus.NEW, by=by, note=F.lit(note)))
         count = events.count()
         if count:
             self.note(events)

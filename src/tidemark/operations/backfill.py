@@ -18,6 +18,7 @@ from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.routes import Route
 from tidemark.dead_letters.codes import code_counts
+from tidemark.platform.kept_rows import kept
 from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.retry import retrier_for
 from tidemark.sink import table as tables
@@ -103,7 +104,7 @@ def backfill(
     )
     decode = within_its_table(spark, target).decode or target.decode
     plan = with_registered(envelopes, decode, SchemaRegistry.of(target.stream.avro))
-    routed = transform(envelopes, plan).localCheckpoint()
+    routed = kept(transform(envelopes, plan))
     rows = routed.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
     ranges = {p: (start.at(p), o) for p, o in end.items()}
     progress("compare with the table")

@@ -13,10 +13,11 @@ from tidemark.config.destination import TableRef
 from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, UsageError
 from tidemark.contract.marks import Marks
+from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import read_state
 from tidemark.sink.merge import within
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.table_log import DeltaLog, as_of_now
 
 MOST_EXAMPLES = 20
 
@@ -68,12 +69,11 @@ def compare(
     apart = sorted({*columns[0]} ^ {*columns[1]})
     topic, below = (None, None) if everything else _both_have(spark, left, right)
     sides = [_hashed(spark, table, common, topic, below) for table in (left, right)]
-    joined = (
+    joined = kept(
         sides[0]
         .alias("l")
         .join(sides[1].alias("r"), list(records.COORDINATES), "full")
         .select(*records.COORDINATES, _verdict().alias("verdict"), _surplus().alias("surplus"))
-        .localCheckpoint()
     )
     counts = {
         r["verdict"]: r["number"]
@@ -122,7 +122,7 @@ def _both_have(spark: SparkSession, left: TableRef, right: TableRef) -> tuple[st
 def _hashed(
     spark: SparkSession, table: TableRef, columns: list[str], topic: str | None, below: Marks | None
 ) -> DataFrame:
-    rows = spark.table(table.sql).alias("t")
+    rows = as_of_now(spark, table).alias("t")
     if topic is not None and below is not None:
         rows = rows.where(within(topic, {p: (0, end) for p, end in below.items()}))
     content = F.to_json(F.struct(*[F.col(f"`{c}`") for c in columns]), {"ignoreNullFields": "false"})

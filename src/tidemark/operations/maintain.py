@@ -17,6 +17,7 @@ from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.table import LetterTable
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.files import files_at
+from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import read_state
 from tidemark.sink.table_log import DeltaLog
@@ -150,11 +151,10 @@ def _forget_letters(spark: SparkSession, table: LetterTable, how: Upkept) -> Ite
         return
     before = datetime.combine(how.today, datetime.min.time(), tzinfo=UTC) - how.forget_letters_after
     closed = [LetterStatus.RESOLVED.value, LetterStatus.DISCARDED.value]
-    old = (
+    old = kept(
         table.letters(spark)
         .where(F.col("status").isin(*closed) & (F.col("status_at") < F.lit(before)))
         .select(LETTER_ID)
-        .localCheckpoint()
     )
     count = old.count()
     if count:

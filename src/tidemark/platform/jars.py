@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +25,8 @@ from tidemark.contract.errors import TidemarkError
 from tidemark.platform.ivy import Artifact, IvyFailure, download
 
 JarSet = Literal["spark", "broker", "s3"]
+NEWEST = "4.2"
+"""The line of Spark whose jars are the sets' own; older ones have sets of their own, such as `spark-4.1`."""
 
 
 class JarsMissing(TidemarkError):
@@ -49,13 +51,34 @@ def tidemark_home(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "tidemark"
 
 
+_OF_SPARK: tuple[JarSet, ...] = ("spark", "s3")
+"""Sets that are made for one line of Spark; a broker is a process of its own."""
+
+
 @cache
 def pinned(jar_set: JarSet) -> tuple[Jar, ...]:
+    """The jars of this set for the pyspark that is installed. Raises JarsMissing where none are pinned."""
     text = resources.files("tidemark.platform").joinpath("jars.toml").read_text()
+    pins = tomllib.loads(text)
+    line = spark_line()
+    of_line = f"{jar_set}-{line}"
+    if jar_set in _OF_SPARK and line != NEWEST and of_line not in pins:
+        raise JarsMissing(
+            f"no jars of {jar_set} are pinned for Spark {line}",
+            hint=f"install pyspark {NEWEST}, or run on a cluster that brings its own",
+        )
     return tuple(
         Jar(Artifact.parse(coordinate), pin["size"], pin["sha256"])
-        for coordinate, pin in tomllib.loads(text)[jar_set].items()
+        for coordinate, pin in (pins.get(of_line) or pins[jar_set]).items()
     )
+
+
+def spark_line() -> str:
+    """The line of the pyspark that is installed, such as 4.2; the newest one where none is."""
+    try:
+        return ".".join(metadata.version("pyspark").split(".")[:2])
+    except metadata.PackageNotFoundError:
+        return NEWEST
 
 
 def jar_paths(*jar_sets: JarSet, folder: Path | None = None, attempts: int = 3) -> list[Path]:

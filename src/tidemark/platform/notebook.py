@@ -5,12 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import structlog
+
+from tidemark.config.faults import ConfigurationFaults
 from tidemark.config.load import load_settings
+from tidemark.config.serverless import serverless_faults
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import ConfigError
 
+log = structlog.get_logger(__name__)
+
+CONFIGURATION = "conf/tidemark.yml"
 AVAILABLE_NOW = "availableNow"
 PROCESSING_TIME = "processingTime"
 _VARIABLES = {
@@ -76,7 +84,7 @@ class NotebookRun:
 
 
 def open_notebook(dbutils: Any, environ: Mapping[str, str] = os.environ) -> NotebookRun:
-    """Read the widgets and load the configuration that they name.
+    """Read the widgets and load the configuration that they name, or that the notebook lies beside.
 
     Raises ConfigError for a trigger that the compute cannot run, and with every fault of the configuration.
     """
@@ -91,12 +99,45 @@ def open_notebook(dbutils: Any, environ: Mapping[str, str] = os.environ) -> Note
         )
     credential = values.get("kafka_service_credential", "")
     settings = load_settings(
-        values["config"],
+        values["config"] or configuration_of(dbutils),
         target=values.get("target") or None,
         overrides={_SERVICE_CREDENTIAL: credential} if credential else None,
         environ=NotebookEnvironment(values, dbutils.secrets, environ),
     )
+    if on_serverless(environ) and (faults := list(serverless_faults(settings))):
+        raise ConfigurationFaults(faults)
     return NotebookRun(settings, values)
+
+
+def app_environment(environ: Mapping[str, str] = os.environ) -> Mapping[str, str]:
+    """What fills `${NAME}` in a Databricks App: its environment, then the secret scope that
+    `TIDEMARK_SECRET_SCOPE` names, read as the app itself; elsewhere the environment alone.
+    """
+    scope = environ.get("TIDEMARK_SECRET_SCOPE")
+    if not scope:
+        return environ
+    from databricks.sdk import WorkspaceClient
+
+    return NotebookEnvironment({"secret_scope": scope}, WorkspaceClient().dbutils.secrets, environ)
+
+
+def configuration_of(dbutils: Any) -> Path:
+    """`conf/tidemark.yml` of the deployment or checkout that the notebook lies in, wherever the working
+    directory is. Raises ConfigError where there is none.
+    """
+    places = [Path.cwd(), *Path.cwd().parents]
+    try:
+        context = dbutils.notebook.entry_point.getDbutils().notebook().getContext()
+        places += Path("/Workspace" + context.notebookPath().get()).parents
+    except Exception as error:  # what is raised where there is no such context differs by runtime
+        log.debug("the notebook's own path is not known", error=repr(error))
+    for place in places:
+        if (found := place / CONFIGURATION).is_file():
+            return found
+    raise ConfigError(
+        f"no {CONFIGURATION} in the folders above this notebook",
+        "give its whole path in the widget config, such as /Workspace/Users/…/conf/tidemark.yml",
+    )
 
 
 def on_serverless(environ: Mapping[str, str] = os.environ) -> bool:

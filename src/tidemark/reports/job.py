@@ -8,9 +8,14 @@ from dataclasses import asdict
 from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
+from tidemark.contract.errors import ConfigError
+from tidemark.listener.from_settings import connection_of
 from tidemark.listener.meter import watched
 from tidemark.monitoring.logging import configure_logging
 from tidemark.monitoring.metrics import Metrics
+from tidemark.platform.session import on_databricks
+from tidemark.reports.from_settings import reports_of
+from tidemark.reports.publisher import ensure_topics
 from tidemark.reports.run import worker_of
 
 
@@ -19,10 +24,22 @@ def report_worker_job(
 ) -> dict[str, int]:
     """Make the reports that are asked for, for so many minutes, or for ever; what was done.
 
-    Raises ConfigError where the configuration has no `reports`.
+    Makes the topic of the requests where it is absent. Raises ConfigError where the configuration has no
+    `reports`, or on Databricks a database that a worker and the console cannot share.
     """
+    if settings.reports is None:
+        raise ConfigError(
+            "the configuration has no section `reports`, so there is nothing for a report worker to do",
+            "add it, with a PostgreSQL `database` that worker and console share; docs/reports.md",
+        )
+    if on_databricks() and settings.reports.database.startswith("sqlite"):
+        raise ConfigError(
+            "`reports.database` is SQLite: a file that another run, or the console, does not see",
+            "a PostgreSQL, such as Lakebase: postgresql+psycopg://${REPORTS_DATABASE}",
+        )
     logs = settings.logging
     configure_logging(logs.format, logs.level, secret_fields=logs.secret_fields)
+    ensure_topics(connection_of(settings), reports_of(settings))
     metrics = Metrics(settings.application_name)
     worker = worker_of(settings, open_spark=lambda: spark, metrics=metrics)
     if minutes is not None:

@@ -12,13 +12,16 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidemark.config.destination import TableRef
+from tidemark.config.serverless import CLASSIC_OR_NATIVE, NEEDS
+from tidemark.config.stream import Mode
 from tidemark.contract import records
-from tidemark.contract.errors import RetriableError
+from tidemark.contract.errors import NonRetriableError, RetriableError
 from tidemark.contract.own_commit import OwnCommit
+from tidemark.platform.capabilities import takes_settings
 from tidemark.platform.commit_lock import commit_lock
-from tidemark.sink import table as tables
 from tidemark.sink.append import Arrived, Committed, written
 from tidemark.sink.replay_commit import replay_written
+from tidemark.sink.statements import column_of, merge_into, quoted
 
 Ranges = Mapping[int, tuple[int, int]]
 """Offsets [start, end) of each partition."""
@@ -49,13 +52,9 @@ def insert(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) -> 
     those of `sink.append.append`; made even when nothing is inserted. Two of `rows` never have the same
     coordinates.
     """
-    merge = (
-        tables.delta(rows.sparkSession, table)
-        .alias("t")
-        .merge(rows.alias("s"), within(own.topic_id, ranges) & _same(records.COORDINATES))
-        .whenNotMatchedInsertAll()
-    )
-    return _commit(merge.execute, rows.sparkSession, table, own)
+    same = within(own.topic_id, ranges, of=table.sql) & _same(table, records.COORDINATES)
+    merge = merge_into(rows, table, same).whenNotMatched().insertAll()
+    return _commit(merge.merge, rows.sparkSession, table, own)
 
 
 def correct(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) -> Committed:
@@ -66,15 +65,10 @@ def correct(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) ->
     it, and it may be tried again then. Raises RetriableError if another replay committed first.
     """
     columns = [c for c in rows.columns if c not in records.COORDINATES]
-    changed = reduce(or_, [~F.col(f"t.{_quoted(c)}").eqNullSafe(F.col(f"s.{_quoted(c)}")) for c in columns])
-    merge = (
-        tables.delta(rows.sparkSession, table)
-        .alias("t")
-        .merge(rows.alias("s"), within(own.topic_id, ranges) & _same(records.COORDINATES))
-        .whenMatchedUpdateAll(changed)
-        .whenNotMatchedInsertAll()
-    )
-    return _commit(merge.execute, rows.sparkSession, table, own, replay_written)
+    changed = reduce(or_, [~column_of(table, c).eqNullSafe(F.col(f"s.{quoted(c)}")) for c in columns])
+    same = within(own.topic_id, ranges, of=table.sql) & _same(table, records.COORDINATES)
+    merge = merge_into(rows, table, same).whenMatched(changed).updateAll().whenNotMatched().insertAll()
+    return _commit(merge.merge, rows.sparkSession, table, own, replay_written)
 
 
 def upsert(versions: DataFrame, table: TableRef, own: OwnCommit, entity: Entity) -> Committed:
@@ -87,33 +81,32 @@ def upsert(versions: DataFrame, table: TableRef, own: OwnCommit, entity: Entity)
     """
     newest = newest_versions(versions, entity)
     spark = versions.sparkSession
-    newer = _newer_than_target(entity)
+    newer = _newer_than_target(table, entity)
     columns = versions.select("row.*").columns
-    values: dict[str, str | Column] = {_quoted(c): F.col(f"s.row.{_quoted(c)}") for c in columns}
-    same = reduce(
-        and_, [F.col(f"t.{_quoted(k)}").eqNullSafe(F.col(f"s.row.{_quoted(k)}")) for k in entity.keys]
-    )
+    values = {quoted(c): F.col(f"s.row.{quoted(c)}") for c in columns}
+    same = reduce(and_, [column_of(table, k).eqNullSafe(F.col(f"s.row.{quoted(k)}")) for k in entity.keys])
     deletes = F.col(f"s.{DELETES}")
     merge = (
-        tables.delta(spark, table)
-        .alias("t")
-        .merge(newest.alias("s"), same)
-        .whenMatchedDelete(deletes & newer)
-        .whenMatchedUpdate(~deletes & newer, values)
-        .whenNotMatchedInsert(~deletes, values)
+        merge_into(newest, table, same)
+        .whenMatched(deletes & newer)
+        .delete()
+        .whenMatched(~deletes & newer)
+        .update(values)
+        .whenNotMatched(~deletes)
+        .insert(values)
     )
-    return _commit(merge.execute, spark, table, own)
+    return _commit(merge.merge, spark, table, own)
 
 
 def newest_versions(versions: DataFrame, entity: Entity) -> DataFrame:
     """One row an entity: MERGE fails where two rows of its source match one of the target's."""
-    keys = [F.col(f"row.{_quoted(k)}") for k in entity.keys]
+    keys = [F.col(f"row.{quoted(k)}") for k in entity.keys]
     place = [F.col(f"{PLACE}.partition"), F.col(f"{PLACE}.offset")]
     order = place
     if entity.order_by is not None:
         # A tombstone has no value to be ordered by: it takes the highest that came before it.
         before = Window.partitionBy(*keys).orderBy(*place).rowsBetween(Window.unboundedPreceding, 0)
-        value = F.col(f"row.{_quoted(entity.order_by)}")
+        value = F.col(f"row.{quoted(entity.order_by)}")
         versions = versions.withColumn(
             "_order", F.when(F.col(DELETES), F.max(value).over(before)).otherwise(value)
         )
@@ -123,10 +116,10 @@ def newest_versions(versions: DataFrame, entity: Entity) -> DataFrame:
     return ranked.where(F.col("_rank") == 1).drop("_rank")
 
 
-def within(topic_id: str, ranges: Ranges) -> Column:
-    """Literal bounds on the target's coordinates, by which Delta leaves files out."""
-    of_topic = F.col(f"t.{records.TOPIC_ID}") == topic_id
-    partition, offset = F.col(f"t.{records.PARTITION}"), F.col(f"t.{records.OFFSET}")
+def within(topic_id: str, ranges: Ranges, *, of: str = "t") -> Column:
+    """Literal bounds on the coordinates of the table `of`, by which Delta leaves files out."""
+    of_topic = F.col(f"{of}.{records.TOPIC_ID}") == topic_id
+    partition, offset = F.col(f"{of}.{records.PARTITION}"), F.col(f"{of}.{records.OFFSET}")
     if not ranges:
         return of_topic & F.lit(False)
     return of_topic & _any_of(
@@ -142,13 +135,13 @@ def _any_of(conditions: list[Column]) -> Column:
     return _any_of(conditions[:middle]) | _any_of(conditions[middle:])
 
 
-def _newer_than_target(entity: Entity) -> Column:
+def _newer_than_target(table: TableRef, entity: Entity) -> Column:
     """By `order_by`, then by place; a tombstone by place alone, as it has no value to be ordered by. A topic
     that was made again counts as later: its offsets begin anew.
     """
 
     def of(side: str, name: str) -> Column:
-        return F.col(f"{'s.row' if side == 's' else 't'}.{_quoted(name)}")
+        return F.col(f"s.row.{quoted(name)}") if side == "s" else column_of(table, name)
 
     topic = of("s", records.TOPIC_ID) != of("t", records.TOPIC_ID)
     place_s = F.struct(F.col(f"s.{PLACE}.partition"), F.col(f"s.{PLACE}.offset"))
@@ -167,8 +160,8 @@ def _newer_than_target(entity: Entity) -> Column:
     )
 
 
-def _same(columns: tuple[str, ...]) -> Column:
-    return reduce(and_, [F.col(f"t.{c}") == F.col(f"s.{c}") for c in columns])
+def _same(table: TableRef, columns: tuple[str, ...]) -> Column:
+    return reduce(and_, [column_of(table, c) == F.col(f"s.{c}") for c in columns])
 
 
 def _commit(
@@ -205,6 +198,8 @@ def _as_own(spark: SparkSession, own: OwnCommit) -> Iterator[None]:
         _TXN_VERSION: str(own.seq),
         _METADATA: own.to_json(),
     }
+    if not takes_settings(spark):
+        raise NonRetriableError(f"this compute runs no MERGE of ours: {NEEDS[Mode.MERGE]}", CLASSIC_OR_NATIVE)
     try:
         for name, value in options.items():
             spark.conf.set(name, value)
@@ -212,7 +207,3 @@ def _as_own(spark: SparkSession, own: OwnCommit) -> Iterator[None]:
     finally:
         for name in options:
             spark.conf.unset(name)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

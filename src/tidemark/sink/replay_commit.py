@@ -20,7 +20,7 @@ from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.sink.append import Committed, write_own
 from tidemark.sink.ledger import LedgerState, commits_since, find_token
 from tidemark.sink.lineage import takes_rows_away
-from tidemark.sink.table_log import DeltaLog, LogPage
+from tidemark.sink.table_log import DeltaLog, LogPage, as_of_now
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +55,7 @@ def not_in_table(rows: DataFrame, table: TableRef) -> DataFrame:
     span = rows.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
     if span is None or span["low"] is None:
         return rows
-    there = rows.sparkSession.table(table.sql).where(
+    there = as_of_now(rows.sparkSession, table).where(
         F.col(records.OFFSET).between(int(span["low"]), int(span["high"]))
     )
     # A topic's name may look like an id, but neither has a colon.

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
@@ -17,6 +16,7 @@ from tidemark.contract.errors import LedgerError, SchemaConflict
 from tidemark.sink.damaged_log import log_readable
 from tidemark.sink.layout import column_in, layout_faults
 from tidemark.sink.properties import forgetful, properties_of, refused
+from tidemark.sink.statements import create_statement
 
 _LOOKS = 20
 _BETWEEN_LOOKS_S = 0.25
@@ -60,11 +60,6 @@ def describe(spark: SparkSession, table: TableRef) -> TableFacts | None:
     )
 
 
-def delta(spark: SparkSession, table: TableRef) -> DeltaTable:
-    """The table as Delta's own API has it. Raises AnalysisException where there is none."""
-    return DeltaTable.forPath(spark, table.path) if table.path else DeltaTable.forName(spark, table.sql)
-
-
 def create(
     spark: SparkSession,
     table: TableRef,
@@ -82,17 +77,15 @@ def create(
     if wrong:
         listed = "\n".join(f"- {f'destination.{f.key}: ' if f.key else ''}{f.problem}" for f in wrong)
         raise SchemaConflict(f"{table} cannot be created:\n{listed}", wrong[0].hint)
-    builder = DeltaTable.createIfNotExists(spark)
-    builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
-    builder = builder.addColumns(schema)
-    if destination.partition_columns:
-        builder = builder.partitionedBy(*_spelled(destination.partition_columns, schema))
-    if destination.cluster_by:
-        builder = builder.clusterBy(*_spelled(destination.cluster_by, schema))
-    for name, value in properties_of(destination, schema).items():
-        builder = builder.property(name, value)
+    statement = create_statement(
+        table,
+        schema,
+        partitioned_by=_spelled(destination.partition_columns, schema),
+        clustered_by=_spelled(destination.cluster_by, schema),
+        properties=properties_of(destination, schema),
+    )
     try:
-        builder.execute()
+        spark.sql(statement)
     except Exception as error:
         properties = refused(error, destination)
         if properties is not None:
@@ -100,10 +93,15 @@ def create(
         # Whose table it is, the ledger tells.
         if not isinstance(error, AnalysisException) or not _made_by_another(spark, table, error, sleep):
             raise
-    facts = describe(spark, table)
-    if facts is None:
-        raise LedgerError(f"{table} was created, but is not there")
-    return facts
+    # For Spark a log folder without a commit is a table that exists: it is one in the making.
+    for _ in range(_LOOKS):
+        if (facts := describe(spark, table)) is not None:
+            return facts
+        sleep(_BETWEEN_LOOKS_S)
+    raise LedgerError(
+        f"{table} has a log folder without a commit: somebody began to create it and gave up",
+        f"remove the folder _delta_log of {table} and start again",
+    )
 
 
 def check_properties(table: TableRef, facts: TableFacts) -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.own_commit import OwnCommit
+from tidemark.platform.capabilities import keeps_rows
 from tidemark.sink.damaged_log import log_readable
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 OWN_OPERATIONS = frozenset({"WRITE", "MERGE"})
 
@@ -79,6 +80,15 @@ class DeltaLog:
         rows = self.spark.sql(f"DESCRIBE HISTORY {self.table.sql} LIMIT {int(limit)}").collect()
         entries = sorted((_entry(row.asDict()) for row in rows), key=lambda entry: -entry.version)
         return LogPage(entries, complete=len(entries) < limit)
+
+
+def as_of_now(spark: SparkSession, table: TableRef) -> DataFrame:
+    """The table's rows. Where Spark keeps none between two reads (`keeps_rows`), those of its newest version,
+    whatever is committed before the next read.
+    """
+    if keeps_rows(spark):
+        return spark.table(table.sql)
+    return spark.sql(f"SELECT * FROM {table.sql} VERSION AS OF {DeltaLog(spark, table)(1).version}")
 
 
 def _entry(row: dict[str, Any]) -> LogEntry:

@@ -12,6 +12,7 @@ from tidemark.config.kafka import KafkaSettings
 from tidemark.config.stream import Processing
 from tidemark.contract import records
 from tidemark.contract.marks import Marks
+from tidemark.platform.capabilities import setting
 from tidemark.source.clients import spark_options
 from tidemark.source.topics import Topic
 
@@ -60,7 +61,7 @@ def most_tasks(spark: SparkSession, processing: Processing) -> int | None:
     """
     if processing.max_partitions is not None or processing.min_partitions is not None:
         return processing.max_partitions
-    slots = spark.conf.get("spark.default.parallelism", None)
+    slots = setting(spark, "spark.default.parallelism")
     return int(slots) if slots else None
 
 

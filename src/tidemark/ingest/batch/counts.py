@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.contract import records
 from tidemark.contract.routes import Route
 from tidemark.dead_letters.topic import REJECTED_COLUMNS
+from tidemark.platform.capabilities import observes_smallest
 from tidemark.transform.decode.scalar import LAST_MICROS
 
 LARGEST_CARRIED_BYTES = 4096
@@ -25,9 +26,9 @@ _EPOCH = datetime(1970, 1, 1)
 @dataclass(frozen=True)
 class Census:
     """Counts of one batch. `letters` are the rejected records, or None where they have to be read again:
-    more than were carried along, or one too large to be. Their timestamps are microseconds, as Python has no
-    year after 9999 and a producer may send microseconds as milliseconds. `newest` is the highest record
-    timestamp, UTC, at most the end of that year.
+    more than were carried along, one too large to be, or a Spark that carries none. Their timestamps are
+    microseconds, as Python has no year after 9999 and a producer may send microseconds as milliseconds.
+    `newest` is the highest record timestamp, UTC, at most the end of that year.
     """
 
     read: int
@@ -65,6 +66,9 @@ def observe(batch: DataFrame, observation: Observation, *, carried: int) -> Data
         ],
         too_large.alias("left_out"),
     )
+    letters = []
+    if observes_smallest(batch.sparkSession):
+        letters.append(F.min_by(F.when(rejected, letter), order, carried).alias("letters"))
     return batch.observe(
         observation,
         F.count(F.lit(1)).alias("read"),
@@ -74,7 +78,7 @@ def observe(batch: DataFrame, observation: Observation, *, carried: int) -> Data
         count(~novel & (route != Route.SKIPPED.value)).alias("duplicate"),
         F.coalesce(F.sum(F.col(records.UNKNOWN_FIELDS)), F.lit(0)).alias("unknown_fields"),
         F.max(F.unix_micros(records.TIMESTAMP)).alias("newest"),
-        F.min_by(F.when(rejected, letter), order, carried).alias("letters"),
+        *letters,
     )
 
 
@@ -93,7 +97,7 @@ def census_of(observation: Observation) -> Census | None:
     waiting.join(_WAIT_S)
     if "read" not in found:
         return None
-    return _census(found, _letters(found["letters"], found["rejected"]))
+    return _census(found, _letters(found.get("letters"), found["rejected"]))
 
 
 def count_again(batch: DataFrame) -> Census:

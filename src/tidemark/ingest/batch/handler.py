@@ -31,6 +31,7 @@ from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.batch.rejected import publish_rejected
 from tidemark.ingest.batch.schema_ids import with_schema_ids
 from tidemark.ingest.idempotency.fingerprints import check_clock, counted
+from tidemark.platform.kept_rows import kept
 from tidemark.resilience.facts import facts_of
 
 log = structlog.get_logger(__name__)
@@ -94,7 +95,7 @@ class IngestBatch:
         if self.plan.idempotency.mode is Mode.FINGERPRINT:
             check_clock(self.plan.checkpoint, batch_id, self.plan.idempotency)
             # Its memory is to run once, whatever reads the batch again.
-            batch = batch.localCheckpoint(eager=False)
+            batch = kept(batch, eager=False)
         self._learn_schema_ids(batch)
         routed, landed = self.plan.patience.insist(
             TABLE,

@@ -16,6 +16,7 @@ from tidemark.contract.routes import Route
 from tidemark.dead_letters.oversized import keep_oversized
 from tidemark.dead_letters.topic import REJECTED_COLUMNS, DeadLetterTopic
 from tidemark.ingest.batch.counts import LARGEST_CARRIED_BYTES, Census
+from tidemark.platform.kept_rows import kept
 from tidemark.platform.local_rows import rows_of
 
 log = structlog.get_logger(__name__)
@@ -45,7 +46,7 @@ def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic
         return _told(Counter(row[records.FAILURE]["code"] for row in census.letters), letters)
     is_rejected = (F.col(records.ROUTE) == Route.REJECTED.value) & F.col("novel")
     # Kept for the count: an observation does not answer on Spark's way of writing to Kafka.
-    rejected = routed.where(is_rejected).select(*REJECTED_COLUMNS).localCheckpoint(eager=False)
+    rejected = kept(routed.where(is_rejected).select(*REJECTED_COLUMNS), eager=False)
     counted = (
         rejected.groupBy(F.col(f"{records.FAILURE}.code").alias("code"))
         .agg(F.count(F.lit(1)).alias("letters"), F.max(letters.too_large()).alias("oversized"))

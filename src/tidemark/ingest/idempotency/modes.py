@@ -5,14 +5,17 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.config.serverless import CLASSIC_OR_NATIVE, NEEDS
 from tidemark.config.stream import Idempotency, Mode
 from tidemark.contract import records
+from tidemark.contract.errors import ConfigError
 from tidemark.contract.own_commit import OwnCommit
 from tidemark.contract.routes import Route
 from tidemark.ingest.batch.new_offsets import Bounds, Novelty, not_landed
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.idempotency.fingerprints import drop_seen, not_landed_as_copy
 from tidemark.ingest.idempotency.upserts import versions, with_tombstones
+from tidemark.platform.capabilities import keeps_rows, takes_settings
 from tidemark.platform.state_store import use_rocksdb
 from tidemark.sink.append import Committed, append
 from tidemark.sink.merge import Entity, insert, upsert
@@ -27,14 +30,28 @@ def idempotency_of(target: Target) -> Idempotency:
 
 
 def before_the_batch(spark: SparkSession, classified: DataFrame, target: Target) -> DataFrame:
-    """The mode's stage on the streaming frame. In and out: classified records."""
+    """The mode's stage on the streaming frame. In and out: classified records.
+
+    Raises ConfigError where the compute cannot run the mode.
+    """
     options = idempotency_of(target)
+    _check_can(spark, target, options)
     if options.mode is Mode.FINGERPRINT:
         use_rocksdb(spark)
         return drop_seen(classified, options)
     if options.merge_keys:
         return with_tombstones(classified, target.schema, options.merge_keys)
     return classified
+
+
+def _check_can(spark: SparkSession, target: Target, options: Idempotency) -> None:
+    if options.mode is Mode.KAFKA_NATIVE:
+        return
+    if not takes_settings(spark) or (options.mode is Mode.FINGERPRINT and not keeps_rows(spark)):
+        raise ConfigError(
+            f"{target.name}: this compute cannot run idempotency.mode {options.mode}: {NEEDS[options.mode]}",
+            CLASSIC_OR_NATIVE,
+        )
 
 
 def write(plan: BatchPlan, routed: DataFrame, own: OwnCommit, bounds: Bounds, novelty: Novelty) -> Committed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import reduce
 
 import structlog
-from delta.tables import DeltaTable
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
@@ -13,6 +12,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract import records
 from tidemark.contract.marks import Marks
 from tidemark.contract.own_commit import OwnCommit
+from tidemark.sink.statements import column_of, merge_into
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin, Topic
 
@@ -36,12 +36,8 @@ def remove_mislabelled(
         return
     found = read_range(spark, admin.kafka, topic, start=Marks({p: begins.at(p) for p in asked}), end=asked)
     keys = (records.PARTITION, records.OFFSET, records.TIMESTAMP)
-    same = [F.col(f"landed.{k}") == F.col(f"new.{k}") for k in keys]
-    condition = reduce(Column.__and__, same, F.col(f"landed.{records.TOPIC_ID}") == newest.topic_id)
-    target = (
-        DeltaTable.forPath(spark, table.path) if table.path else DeltaTable.forName(spark, str(table.name))
-    )
     # A timestamp that is NULL equals nothing: rather a doubled record than a lost one.
-    merge = target.alias("landed").merge(found.select(*keys).alias("new"), condition)
-    merge.whenMatchedDelete().execute()
+    same = [column_of(table, k) == F.col(f"s.{k}") for k in keys]
+    condition = reduce(Column.__and__, same, column_of(table, records.TOPIC_ID) == newest.topic_id)
+    merge_into(found.select(*keys), table, condition).whenMatched().delete().merge()
     log.warning("removed what the last batch read of the new topic", table=str(table), below=dict(asked))

@@ -1,16 +1,13 @@
-"""A Spark Connect server of pyspark: makes the tables of a configuration, serves until its input ends."""
+"""A Spark Connect server with Delta, Kafka and Avro on the port given; serves until its input ends."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from tidemark.config.load import load_settings
-from tidemark.operations.jobs import create_tables_job
 from tidemark.platform.session import local_session
 
 
-def main(config: Path, port: str) -> None:
+def main(port: str) -> None:
     spark = local_session(
         "connect-server",
         master="local[2]",
@@ -21,7 +18,6 @@ def main(config: Path, port: str) -> None:
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
-    create_tables_job(spark, load_settings(str(config)))
     sys.stdout.write("serving\n")
     sys.stdout.flush()
     sys.stdin.read()
@@ -29,4 +25,4 @@ def main(config: Path, port: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(sys.argv[1])

@@ -1,0 +1,115 @@
+"""The product's path in one process of any Spark: `walk.py CONFIG`. Prints what came of each step as JSON.
+
+Records that land and that do not, a start again, dead letters, a replay, each mode, status and maintenance.
+Streams are those of the configuration: `events` always; `people` (merge-keys) and `copies` (fingerprint)
+where it has them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidemark.config.load import load_settings
+from tidemark.config.settings import Settings
+from tidemark.contract.marks import Marks
+from tidemark.dead_letters.replay import replay
+from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.table_query import letter_target
+from tidemark.dev.producers import SampleRecord, produce
+from tidemark.operations.backfill import backfill
+from tidemark.operations.compare import compare
+from tidemark.operations.dead_letter_jobs import dead_letters_job, replay_job
+from tidemark.operations.jobs import create_tables_job, ingest_job
+from tidemark.operations.maintenance_job import maintenance_job
+from tidemark.platform.capabilities import keeps_rows, observes_smallest, takes_settings
+from tidemark.platform.open_session import session_for
+from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.status import status_of
+
+
+def good(number: int, name: str = "") -> bytes:
+    return json.dumps({"id": number, "name": name or f"n{number}"}).encode()
+
+
+BAD = b'{"id": "not a number"}'
+PEOPLE = [SampleRecord(good(1, "old"), b"1"), SampleRecord(good(1, "new"), b"1"), SampleRecord(good(2), b"2")]
+COPIES = [good(1), good(1), good(2)]
+
+
+class Walk:
+    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+        self.spark, self.settings = spark, settings
+        self.said: dict[str, Any] = {}
+
+    def produce(self, stream: str, values: list[Any]) -> None:
+        if stream in self.settings.streams:
+            topic = self.settings.stream(stream).kafka_topic
+            produce(str(self.settings.kafka.bootstrap_servers), topic, values)
+
+    def names(self, stream: str = "events") -> list[str]:
+        rows = self.spark.table(self.settings.tables(stream)["decoded"].sql)
+        return sorted(row["name"] for row in rows.select("name").collect())
+
+    def steps(self) -> dict[str, Any]:
+        spark, settings, said = self.spark, self.settings, self.said
+        said["session"] = type(spark).__module__.removeprefix("pyspark.sql.").split(".")[0]
+        said["has"] = {f.__name__: f(spark) for f in (observes_smallest, keeps_rows, takes_settings)}
+        said["created"] = sorted(create_tables_job(spark, settings).values())
+        said["again"] = sorted(create_tables_job(spark, settings).values())
+        self.produce("events", [good(1), BAD, None, good(2)])
+        self.produce("people", PEOPLE)
+        self.produce("copies", COPIES)
+        said["first"] = ingest_job(spark, settings)
+        self.produce("events", [good(3), BAD])
+        said["second"] = ingest_job(spark, settings)
+        said["landed"] = {name: self.names(name) for name in settings.streams}
+        said["letters"] = dead_letters_job(spark, settings, ["events"])
+        said["letters again"] = dead_letters_job(spark, settings, ["events"])
+        said["dry run"] = self.short(replay_job(spark, settings, "events"))
+        said["still bad"] = self.short(replay_job(spark, settings, "events", dry_run=False))
+        said["replayed"] = self.replay(Edit(patch={"id": 7, "name": "mended"}))
+        said["replayed again"] = self.replay(Edit(patch={"id": 7, "name": "mended"}))
+        said["names"] = self.names()
+        said["status"] = {
+            s.stream: {"lag": s.lag, "problem": s.problem, "kind": s.last_commit_kind}
+            for name in settings.streams
+            for s in status_of(spark, settings, name)
+        }
+        said["backfill"] = self.backfill()
+        table = settings.tables("events")["decoded"]
+        said["compared"] = compare(spark, table, table).equal
+        said["maintained"] = sorted({done["what"] for done in maintenance_job(spark, settings)})
+        said["names after all"] = self.names()
+        return said
+
+    @staticmethod
+    def short(done: dict[str, Any]) -> dict[str, Any]:
+        return {key: done[key] for key in ("chosen", "resolved", "already", "rejected", "parked")}
+
+    def replay(self, edit: Edit) -> dict[str, Any]:
+        admin = KafkaAdmin(self.settings.kafka)
+        target = letter_target(self.spark, self.settings, "events", run=uuid.uuid4().hex)
+        return self.short(replay(self.spark, admin, target, Choice(), edit=edit).as_dict())
+
+    def backfill(self) -> dict[str, Any]:
+        target = letter_target(self.spark, self.settings, "events", run=uuid.uuid4().hex)
+        done = backfill(
+            self.spark, self.settings, target, start=Marks({0: 0}), end=Marks({0: 3}), dry_run=True
+        )
+        return {key: getattr(done, key) for key in ("read", "accepted", "changed", "missing", "rejected")}
+
+
+def main(config: Path) -> None:
+    settings = load_settings(str(config))
+    said = Walk(session_for(settings), settings).steps()
+    sys.stdout.write("\n" + json.dumps(said) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
