@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from tests.dead_letters.conftest import Letters
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
@@ -16,6 +17,7 @@ from tidemark.operations.maintain import Upkept, maintain
 MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
 
 
+@pytest.mark.guarantee("case: time-06", "case: replay-02")
 def test_a_reader_of_the_table_sees_each_letter_once_when_statuses_change_and_old_letters_are_forgotten(
     stream: Callable[..., StreamUnderTest], letters: Callable[[StreamUnderTest], Letters]
 ) -> None:

@@ -29,6 +29,7 @@ MakeLetters = Callable[[StreamUnderTest], Letters]
 MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
 
 
+@pytest.mark.guarantee("case: dlq-01")
 def test_all_bytes_are_in_the_table_and_a_pointer_on_the_topic_when_a_letter_does_not_fit(
     stream: MakeStream, letters: MakeLetters
 ) -> None:
@@ -176,6 +177,7 @@ def published(flow: StreamUnderTest, offset: int) -> tuple[bytes, bytes, dict[st
     return bytes(found[records.PAYLOAD]), bytes(found[records.KEY]), headers
 
 
+@pytest.mark.guarantee("case: dlq-03")
 def test_a_person_sees_mends_and_replays_a_letter_by_the_command(
     stream: MakeStream, letters: MakeLetters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

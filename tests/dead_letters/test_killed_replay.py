@@ -20,6 +20,11 @@ MENDED = "replace(payload, '\"not a number\"', '7')"
 
 
 # Whole JVMs start here, on a machine that may be busy.
+@pytest.mark.guarantee(
+    "bad day: SIGKILL in the replay",
+    "fault: What keeps dead letters, or a replay of them, is killed at each step → "
+    "Each letter is kept once, and lands once",
+)
 @pytest.mark.timeout(900)
 def test_each_letter_lands_once_and_is_resolved_once_its_row_is_there_when_the_replay_is_killed_at_every_step(
     stream: Callable[..., StreamUnderTest], letters: Callable[[StreamUnderTest], Letters]

@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.dead_letters.conftest import Letters
@@ -126,6 +127,7 @@ def test_a_replay_and_a_running_stream_do_not_hold_each_other_up_and_letters_are
     assert {status for _, status in kept.statuses()} == {"resolved"}
 
 
+@pytest.mark.guarantee("case: replay-01")
 def test_a_record_that_always_fails_is_parked_with_one_counter_when_it_went_round_by_the_topic(
     stream: MakeStream, letters: MakeLetters
 ) -> None:

@@ -28,6 +28,7 @@ MakeLetters = Callable[[StreamUnderTest], Letters]
 MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
 
 
+@pytest.mark.guarantee("case: decode-03", "case: dlq-03", "case: dlq-04")
 def test_each_letter_stands_once_with_its_record_when_it_was_published_twice(
     stream: MakeStream, letters: MakeLetters
 ) -> None:
@@ -76,6 +77,7 @@ def letter(kept: Letters, offset: int) -> Row:
     return next(row for row in kept.rows() if row.stream_offset == offset)
 
 
+@pytest.mark.guarantee("case: dlq-04")
 def test_a_mended_letter_lands_once_under_its_own_coordinates_when_it_is_replayed_twice(
     kept: Letters,
 ) -> None:
@@ -179,6 +181,7 @@ def test_a_row_lands_once_when_the_marks_go_back_between_a_replays_look_and_its_
     assert (done.resolved, done.already, kept.statuses()) == (1, 1, [(1, "resolved")])
 
 
+@pytest.mark.guarantee("case: merge-03")
 def test_a_record_is_refused_to_be_mended_by_chance(kept: Letters) -> None:
     before = kept.stream.ids()
     for expression, why in (("rand()", "deterministic"), ("nonsense(payload)", "nonsense"), ("(", "(")):
@@ -192,6 +195,7 @@ def test_a_record_is_refused_to_be_mended_by_chance(kept: Letters) -> None:
     assert kept.stream.ids() == sorted([*before, 70])
 
 
+@pytest.mark.guarantee("reliability: twelve fields of the envelope")
 def test_the_envelope_holds_twelve_fields_and_is_read_back_when_it_is_the_format(
     stream: MakeStream, letters: MakeLetters
 ) -> None:

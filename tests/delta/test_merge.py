@@ -110,6 +110,7 @@ def test_only_files_that_the_ranges_overlap_are_read_when_a_batch_is_merged(tabl
     assert merged.rows == 1
 
 
+@pytest.mark.guarantee("case: merge-04", "case: merge-05")
 def test_the_session_carries_no_transaction_when_a_merge_is_over(table: Table) -> None:
     table.insert(v(1, "a", 0), ranges={0: (0, 1)})
     table.rows([v(9, "by hand", 9)]).write.format("delta").mode("append").save(str(table.ref.path))
@@ -121,6 +122,7 @@ def test_the_session_carries_no_transaction_when_a_merge_is_over(table: Table) -
     assert [table.spark.conf.get(f"spark.databricks.delta.{n}", None) for n in names] == [None] * 3
 
 
+@pytest.mark.guarantee("case: merge-05", "case: checkpoint-01")
 def test_nothing_is_written_when_the_seq_is_taken(table: Table) -> None:
     base = table.log(1).entries[0].version
     append(table.rows([v(1, "a", 0)]), table.ref, table.own(run="another", seq=1, base=base))
@@ -131,6 +133,7 @@ def test_nothing_is_written_when_the_seq_is_taken(table: Table) -> None:
     assert table.content() == [(1, "a")]
 
 
+@pytest.mark.guarantee("case: merge-01", "case: merge-02")
 def test_the_last_version_wins_when_a_batch_has_many_of_one_entity(table: Table) -> None:
     table.upsert(v(1, "b", 0), v(1, "c", 1), v(2, "x", 2), v(2, None, 3), v(3, None, 4), v(3, "y", 5))
     assert table.content() == [(1, "c"), (3, "y")]
@@ -162,6 +165,7 @@ ORDERED: list[tuple[list[list[Version]], list[str]]] = [
 """Per entity: its versions in the first batch and in the second, and the name that is left in the end."""
 
 
+@pytest.mark.guarantee("case: merge-01")
 def test_the_order_column_decides_before_the_offset_when_there_is_one(table: Table) -> None:
     for turn in (0, 1):
         batch = [each for batches, _ in ORDERED for versions in batches[turn : turn + 1] for each in versions]

@@ -178,6 +178,7 @@ def test_another_reader_sees_null_where_a_value_is_rejected_for_it(
     assert set(re.findall('"partitionValues":{"country":([^}]*)}', log)) == {"null", '"a b"'}
 
 
+@pytest.mark.guarantee("case: time-03")
 def test_a_table_is_not_created_when_it_would_be_partitioned_by_moments(
     spark: SparkSession, tmp: Callable[[str], str]
 ) -> None:

@@ -17,6 +17,7 @@ from tidemark.platform.session import get_session, local_session
 from tidemark.platform.spark_conf import local_conf
 
 
+@pytest.mark.guarantee("case: time-03")
 def test_session_jvm_and_python_live_in_utc(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.sql("SELECT java_method('java.util.TimeZone', 'getDefault')").head()[0].count("UTC") >= 1
@@ -24,6 +25,7 @@ def test_session_jvm_and_python_live_in_utc(spark: SparkSession) -> None:
     assert moment == datetime(2024, 7, 15, 12)
 
 
+@pytest.mark.guarantee("case: schema-02")
 def test_a_value_is_stored_by_the_rules_of_ansi(spark: SparkSession) -> None:
     assert str(spark.conf.get("spark.sql.storeAssignmentPolicy")).upper() == "ANSI"
 

@@ -118,6 +118,7 @@ def check(name: str, act: Callable[[], None]) -> None:
     assert (verdict.scope is Scope.RECORD) == (action is DLQ)
 
 
+@pytest.mark.guarantee("case: ops-01")
 @pytest.mark.parametrize("name", [*LIVE, *KEPT])
 def test_error_is_judged_when_only_its_text_is_left(name: str) -> None:
     rule, action = {**LIVE, **KEPT}[name]

@@ -140,6 +140,17 @@ def books(spark: SparkSession, broker: EmbeddedBroker, tmp_path_factory: pytest.
     return books
 
 
+@pytest.mark.guarantee(
+    "case: schema-06",
+    "case: checkpoint-03",
+    "case: ops-01",
+    "case: ops-02",
+    "bad day: checkpoint: commit deleted or emptied, older copy",
+    "bad day: OPTIMIZE, VACUUM, DELETE, MERGE, ALTER TABLE of others",
+    "bad day: clock jumps",
+    "fault: The checkpoint loses its newest commit or offsets, or an older copy takes its place; others run OPTIMIZE, VACUUM, DELETE or MERGE; the clock jumps by a year → "
+    "The stream goes on in the same run; every record is accounted for, none twice",
+)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)
 def test_every_record_is_accounted_for_and_none_is_there_twice_when_there_was(
     books: Books, monkeypatch: pytest.MonkeyPatch, fault: Fault

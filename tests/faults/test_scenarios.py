@@ -42,6 +42,10 @@ def started(events: StreamUnderTest, *options: str, faults: str = "") -> subproc
     )
 
 
+@pytest.mark.guarantee(
+    "reliability: scenario 2",
+    "fault: A record is malformed, or all of a batch are → It is a dead letter at once; the stream goes on",
+)
 def test_scenario_2_invalid_message_schema_is_quarantined_and_the_pipeline_continues(stream: Make) -> None:
     events = stream()
     events.produce(good(0), BAD, good(2))
@@ -59,6 +63,10 @@ def test_scenario_2_invalid_message_schema_is_quarantined_and_the_pipeline_conti
     assert len(events.dead_letters()) == 1
 
 
+@pytest.mark.guarantee(
+    "reliability: scenario 3",
+    "fault: A writer is lost and one without its checkpoint takes over → It goes on at the marks",
+)
 def test_scenario_3_consumer_rebalance_keeps_exactly_once_when_a_writer_is_lost_and_another_takes_over(
     stream: Make,
 ) -> None:
@@ -77,6 +85,12 @@ def test_scenario_3_consumer_rebalance_keeps_exactly_once_when_a_writer_is_lost_
     assert len(events.accounted()) == 30
 
 
+@pytest.mark.guarantee(
+    "reliability: scenario 4",
+    "bad day: SIGTERM",
+    "fault: The stream is stopped by SIGTERM and started again → "
+    "It ends within a bound, with exit code 0; nothing is lost or doubled",
+)
 def test_scenario_4_application_restart_loses_nothing_and_doubles_nothing(stream: Make) -> None:
     """Also: SIGTERM ends a running stream within a bound, with exit code 0."""
     events = stream()

@@ -185,6 +185,11 @@ def test_every_record_lands_over_tls_and_scram_when_the_user_has_exactly_the_doc
     assert dict(plain.group().read("granted", (0,))) == {0: 3}
 
 
+@pytest.mark.guarantee(
+    "bad day: a Kafka right is missing",
+    "fault: A Kafka right is missing, or the password is wrong → "
+    "The stream stops and names the right; no secret is told",
+)
 def test_the_stream_stops_and_names_the_right_when_one_is_missing(
     secured: Secured, events: Callable[[str], SecuredStream]
 ) -> None:
@@ -209,6 +214,7 @@ def test_the_stream_stops_and_names_the_right_when_one_is_missing(
     assert not (stream.folder / "lake/events/_delta_log").exists() or stream.ids() == []
 
 
+@pytest.mark.guarantee("bad day: least rights of each command")
 def test_each_command_does_its_work_when_the_user_has_exactly_its_documented_rights(
     secured: Secured, events: Callable[[str], SecuredStream], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,6 +262,10 @@ def test_offsets_can_be_asked_when_the_user_may_only_describe(
         asking.describe(topic)
 
 
+@pytest.mark.guarantee(
+    "fault: A Kafka right is missing, or the password is wrong → "
+    "The stream stops and names the right; no secret is told"
+)
 def test_nothing_is_read_and_no_secret_is_told_when_the_password_or_the_authority_is_wrong(
     secured: Secured, tmp_path: Path
 ) -> None:

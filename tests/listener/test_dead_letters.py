@@ -43,6 +43,7 @@ def test_a_line_of_a_batch_is_traced_to_its_records() -> None:
     assert traced == ["t-2-5+2", "00-7"]
 
 
+@pytest.mark.guarantee("case: replay-01")
 def test_nothing_is_committed_and_the_listener_stops_when_the_dlq_keeps_refusing(scene: Scenes) -> None:
     one = scene(max_message_bytes="100")
     one.fill([1])
@@ -87,6 +88,7 @@ def test_one_line_says_how_many_were_dead_lettered_and_why(scene: Scenes) -> Non
     assert all(sum(line["codes"].values()) == line["letters"] for line in told)
 
 
+@pytest.mark.guarantee("case: dlq-01", "consumers: a value too large for the DLQ")
 def test_a_pointer_is_written_when_the_value_does_not_fit_the_dlq(scene: Scenes) -> None:
     one = scene(max_message_bytes="10000")
     one.produce(SampleRecord(b"x" * 9950, key=b"k"))
@@ -107,6 +109,7 @@ def test_the_partition_is_taken_modulo_when_the_dlq_has_fewer(scene: Scenes) -> 
     assert letter.partition() == 0
 
 
+@pytest.mark.guarantee("case: dlq-02", "consumers: a null value")
 def test_a_null_value_keeps_its_key_when_it_is_dead_lettered(scene: Scenes) -> None:
     one = scene()
     one.produce(SampleRecord(None, key=b"k2"))
@@ -143,6 +146,7 @@ def given_up(*headers: tuple[str, bytes | None], message: str = "no") -> GivenUp
     return GivenUp(record, Failure("ValueError", message), attempts=4)
 
 
+@pytest.mark.guarantee("case: replay-01", "consumers: an attempt counter")
 def test_coordinates_stay_and_the_error_changes_when_a_replayed_record_fails_again() -> None:
     first = dead_letter_headers(given_up(("h", b"1"), message="first"), group="g", failed_at=MOMENT)
     again = GivenUp(

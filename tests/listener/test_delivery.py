@@ -23,6 +23,7 @@ def values(batch: Batch) -> list[bytes | None]:
     return [record.value for record in batch.records]
 
 
+@pytest.mark.guarantee("listener: success commits")
 def test_offsets_are_committed_when_the_execution_succeeds(scene: Scenes) -> None:
     one = scene(partitions=2)
     one.fill([3, 2])
@@ -31,6 +32,7 @@ def test_offsets_are_committed_when_the_execution_succeeds(scene: Scenes) -> Non
     assert sorted(one.seen) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
 
 
+@pytest.mark.guarantee("listener: processed for sure before it counts")
 def test_nothing_is_committed_before_the_execution_is_completed(scene: Scenes) -> None:
     one = scene()
     one.fill([2])
@@ -42,6 +44,7 @@ def test_nothing_is_committed_before_the_execution_is_completed(scene: Scenes) -
     one.wait_committed({0: 2})
 
 
+@pytest.mark.guarantee("listener: failure rewinds to the last success")
 def test_partitions_are_rewound_to_the_last_success_when_an_execution_fails(scene: Scenes) -> None:
     one = scene()
     one.fill([4])
@@ -57,11 +60,13 @@ def test_partitions_are_rewound_to_the_last_success_when_an_execution_fails(scen
     assert one.running[0].listener.totals.rewinds == 1
 
 
+@pytest.mark.guarantee("listener: autocommit is off")
 def test_auto_commit_is_refused_when_it_is_configured() -> None:
     with pytest.raises(ConfigError, match=r"enable\.auto\.commit"):
         GroupMember({"group.id": "g", "bootstrap.servers": "localhost:1", "enable.auto.commit": True}, ["t"])
 
 
+@pytest.mark.guarantee("listener: one concurrent execution")
 def test_one_execution_runs_at_a_time_when_more_records_wait(scene: Scenes) -> None:
     one = scene(partitions=3)
     one.fill([5, 5, 5])
@@ -82,6 +87,7 @@ def test_one_execution_runs_at_a_time_when_more_records_wait(scene: Scenes) -> N
     assert most == 1
 
 
+@pytest.mark.guarantee("listener: batches by size")
 def test_a_batch_is_handed_over_when_its_size_is_reached(scene: Scenes) -> None:
     one = scene()
     one.fill([7])
@@ -90,6 +96,7 @@ def test_a_batch_is_handed_over_when_its_size_is_reached(scene: Scenes) -> None:
     assert [len(execution) for execution in one.executions] == [3, 3, 1]
 
 
+@pytest.mark.guarantee("listener: batches by time")
 def test_a_batch_is_handed_over_when_its_time_is_up(scene: Scenes) -> None:
     one = scene()
     one.fill([2])
@@ -98,6 +105,7 @@ def test_a_batch_is_handed_over_when_its_time_is_up(scene: Scenes) -> None:
     assert sum(len(execution) for execution in one.executions) == 2
 
 
+@pytest.mark.guarantee("case: kafka-11", "listener: exit condition: dead letter", "consumers: headers")
 def test_a_record_is_dead_lettered_when_it_fails_max_attempts_times(scene: Scenes) -> None:
     one = scene(partitions=3)
     one.produce(
@@ -128,6 +136,7 @@ def test_a_record_is_dead_lettered_when_it_fails_max_attempts_times(scene: Scene
     assert [execution.count((2, 1)) for execution in one.executions].count(1) == 3
 
 
+@pytest.mark.guarantee("listener: exit condition: stop")
 def test_the_listener_stops_with_exit_code_1_when_the_policy_says_so(scene: Scenes) -> None:
     one = scene()
     one.fill([3])
@@ -158,6 +167,7 @@ def test_only_the_bad_record_is_dead_lettered_when_the_handler_cannot_name_it(sc
     assert letter.value() == b"0/4"
 
 
+@pytest.mark.guarantee("listener: failed records are submitted again")
 def test_only_failed_records_come_again_when_a_batch_succeeds_in_part(scene: Scenes) -> None:
     one = scene(partitions=2)
     one.fill([4, 2])
@@ -233,6 +243,7 @@ def test_attempts_are_not_reset_when_another_partition_succeeds_or_the_error_cha
     assert len(one.dead_letters(1)) == 1
 
 
+@pytest.mark.guarantee("listener: no endless loop")
 def test_the_listener_stops_before_it_floods_the_dlq_when_every_record_fails(scene: Scenes) -> None:
     one = scene()
     one.fill([20])

@@ -119,6 +119,7 @@ def ended(result: str, message: str = "") -> dict[str, Any]:
     return {"life_cycle_state": "TERMINATED", "result_state": result, "state_message": message}
 
 
+@pytest.mark.guarantee("listener: the final status after completion")
 def test_the_final_state_is_waited_for_when_a_run_goes_through_others(api: Any, tmp_path: Path) -> None:
     api[0].states = [
         {"life_cycle_state": s}

@@ -23,6 +23,7 @@ Scenes = Callable[..., "Scene"]
 ASSIGNORS = ["cooperative-sticky", "range"]
 
 
+@pytest.mark.guarantee("listener: no message is lost", "fault tolerance: rebalance")
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @pytest.mark.parametrize("phase", ["collecting", "running", "backing off"])
 def test_no_record_is_lost_when_a_member_joins_and_leaves(scene: Scenes, assignor: str, phase: str) -> None:
@@ -61,6 +62,7 @@ def test_no_record_is_lost_when_a_member_joins_and_leaves(scene: Scenes, assigno
     assert {(p, o) for p in range(4) for o in range(20)} == set(done)
 
 
+@pytest.mark.guarantee("listener: only of partitions still assigned")
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_a_late_result_changes_nothing_when_its_partition_went_away(scene: Scenes, assignor: str) -> None:
     one = scene(partitions=2)
@@ -109,6 +111,7 @@ def test_a_running_batch_is_committed_when_it_ends_within_the_revoke_grace(scene
     assert one.seen == [(0, 0)]
 
 
+@pytest.mark.guarantee("case: kafka-05", "consumers: a lag of 1")
 def test_the_next_offset_is_committed_and_the_lag_is_0_when_all_is_done(scene: Scenes) -> None:
     """kafka-05."""
     one = scene()
@@ -124,6 +127,7 @@ def test_the_next_offset_is_committed_and_the_lag_is_0_when_all_is_done(scene: S
     assert again.listener.totals.done == 1
 
 
+@pytest.mark.guarantee("case: kafka-06", "consumers: seek after a rebalance")
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_a_gone_partition_is_left_alone_when_a_rebalance_comes_before_the_rewind(
     scene: Scenes, assignor: str
@@ -153,6 +157,7 @@ def test_a_gone_partition_is_left_alone_when_a_rebalance_comes_before_the_rewind
     assert sorted(fine) == [(p, o) for p in range(2) for o in range(3)]
 
 
+@pytest.mark.guarantee("case: kafka-07", "consumers: a slow handler")
 def test_one_result_is_stored_when_a_handler_runs_longer_than_the_poll_interval(scene: Scenes) -> None:
     """kafka-07: the poll interval is 6 s, the handler takes 8, two workers, one request."""
     one = scene()
@@ -171,6 +176,7 @@ def test_one_result_is_stored_when_a_handler_runs_longer_than_the_poll_interval(
     assert results == [b"0/0"]
 
 
+@pytest.mark.guarantee("case: kafka-08", "consumers: partitions on their own")
 def test_each_partition_is_committed_as_far_as_it_is_done_when_one_fails(scene: Scenes) -> None:
     """kafka-08: a poll returns p0[0,1] and p1[0,1]; p1[0] fails while p0[1] is not done."""
     one = scene(partitions=2)
@@ -195,6 +201,7 @@ def test_each_partition_is_committed_as_far_as_it_is_done_when_one_fails(scene: 
     assert letter.value() == b"1/0"
 
 
+@pytest.mark.guarantee("case: kafka-09", "consumers: noted before it is done")
 def test_commits_cover_done_records_only_when_a_record_raises_at_shutdown(scene: Scenes) -> None:
     """kafka-09: good, bad (raises), good; stopped in between."""
     one = scene()
@@ -220,6 +227,7 @@ def test_commits_cover_done_records_only_when_a_record_raises_at_shutdown(scene:
     assert written == [1, 3]
 
 
+@pytest.mark.guarantee("case: kafka-10", "listener: committed offsets only grow", "consumers: two committers")
 def test_the_newer_commit_stands_when_a_past_member_commits_again(scene: Scenes) -> None:
     """kafka-10: A stalls with work done, B takes over and goes further, then A wakes and commits."""
     one = scene()
@@ -250,6 +258,7 @@ def test_the_newer_commit_stands_when_a_past_member_commits_again(scene: Scenes)
     assert first.raised is None
 
 
+@pytest.mark.guarantee("case: ops-04", "consumers: a shorter topic")
 @pytest.mark.parametrize("policy", ["stop", "continue"])
 def test_a_position_beyond_the_end_is_noticed_when_the_topic_is_shorter(scene: Scenes, policy: str) -> None:
     one = scene()
@@ -267,6 +276,7 @@ def test_a_position_beyond_the_end_is_noticed_when_the_topic_is_shorter(scene: S
         assert one.seen == [(0, 0), (0, 1), (0, 2)]
 
 
+@pytest.mark.guarantee("case: kafka-04", "consumers: retention")
 @pytest.mark.parametrize("policy", ["stop", "continue"])
 def test_a_position_below_the_start_is_noticed_when_retention_passed_it(scene: Scenes, policy: str) -> None:
     one = scene()

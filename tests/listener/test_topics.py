@@ -32,6 +32,7 @@ def make_again(one: Scene) -> None:
     create_topic(one.bootstrap, one.topic, 1)
 
 
+@pytest.mark.guarantee("case: kafka-01", "consumers: a topic made again")
 @pytest.mark.parametrize("sent", [2, 5])
 def test_all_records_of_the_successor_are_handed_over_when_a_topic_is_made_again_under_a_batch(
     scene: Scenes, sent: int
@@ -60,6 +61,7 @@ def test_all_records_of_the_successor_are_handed_over_when_a_topic_is_made_again
     assert one.seen == [(0, offset) for offset in range(sent)]
 
 
+@pytest.mark.guarantee("case: kafka-03", "consumers: transactions")
 def test_aborted_records_are_left_out_and_the_lag_is_0_when_producers_use_transactions(scene: Scenes) -> None:
     """kafka-03: a committed transaction of 2, an aborted one of 2, one plain record."""
     one = scene()

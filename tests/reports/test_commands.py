@@ -142,6 +142,7 @@ def test_the_archived_report_is_printed_when_it_is_asked_for(project: Project, e
     thread.join(20)
 
 
+@pytest.mark.guarantee("reports: lag per partition is monitored")
 def test_a_worker_tells_what_it_does_when_it_is_scraped(project: Project, echo: type[Echo]) -> None:
     settings, metrics, failures = load_settings(project.config), Metrics(), iter((RetriableError("down"),))
 

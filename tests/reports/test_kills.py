@@ -85,6 +85,7 @@ def killed_everywhere(
         yield dict(zip(POINTS, pool.map(one, POINTS), strict=True))
 
 
+@pytest.mark.guarantee("reports: side effects before the commit")
 @pytest.mark.timeout(200)
 def test_a_request_is_ended_once_when_its_worker_is_killed_at_any_point(
     killed_everywhere: dict[str, tuple[Workflow, str]],
@@ -119,6 +120,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda entry: entry["timestamp"])
 
 
+@pytest.mark.guarantee("reports: per-key order")
 @pytest.mark.timeout(240)
 def test_every_request_ends_once_when_workers_are_killed_and_the_archive_fails(
     workflow: Callable[..., Workflow], tmp_path: Path

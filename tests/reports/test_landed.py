@@ -136,6 +136,7 @@ def test_the_bytes_are_the_same_when_the_report_is_made_again(context: ReportCon
     assert len(refs) == 1
 
 
+@pytest.mark.guarantee("case: time-06")
 def test_a_second_run_reads_the_versions_of_the_first_when_the_table_grew(
     workflow: Callable[..., Workflow], spark: SparkSession, table: str, tmp_path: Path
 ) -> None:

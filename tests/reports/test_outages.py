@@ -42,6 +42,7 @@ class Broken(Folder):
         super().write(key, body)
 
 
+@pytest.mark.guarantee("reports: the archive heals")
 def test_a_report_is_archived_when_the_archive_heals_within_the_retries(
     workflow: Workflows, tmp_path: Path
 ) -> None:
@@ -52,6 +53,7 @@ def test_a_report_is_archived_when_the_archive_heals_within_the_retries(
     assert flow.dead_letters() == []
 
 
+@pytest.mark.guarantee("reports: circuit breaker on the archive")
 def test_no_attempt_is_spent_while_the_breaker_is_open(workflow: Workflows, tmp_path: Path) -> None:
     flow = workflow()
     broken = Broken(tmp_path / "archive", failures=1000)

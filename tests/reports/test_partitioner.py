@@ -60,6 +60,7 @@ def partitions_of(flow: Workflow, partitions: int) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.guarantee("reports: 2 routed by key")
 def test_a_request_lies_where_javas_producer_would_put_it(workflow: Callable[..., Workflow]) -> None:
     flow = workflow()
     for _ in range(40):
@@ -70,6 +71,7 @@ def test_a_request_lies_where_javas_producer_would_put_it(workflow: Callable[...
     assert len({partition for (partition,) in found.values()}) == 6
 
 
+@pytest.mark.guarantee("reports: partitions added later")
 def test_keys_move_when_partitions_are_added(workflow: Callable[..., Workflow]) -> None:
     """The order of a key is not kept across this: its older events may lie on another partition."""
     flow = workflow()

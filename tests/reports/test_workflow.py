@@ -47,6 +47,7 @@ def events(flow: Workflow, count: int) -> list[object]:
     return found
 
 
+@pytest.mark.guarantee("reports: topic, group, 6 partitions")
 def test_topic_group_and_partitions_are_those_of_the_document_when_nothing_is_configured() -> None:
     settings = Reports()
     assert (settings.topic, settings.dlq) == ("bim-report-requested", "bim-report-requested-dlq")
@@ -56,6 +57,7 @@ def test_topic_group_and_partitions_are_those_of_the_document_when_nothing_is_co
     assert (settings.retry.base, settings.retry.cap, settings.retry.jitter) == (1.0, 30.0, 0.25)
 
 
+@pytest.mark.guarantee("reports: key and payload on the wire")
 def test_the_payload_is_the_documents_when_a_request_is_published(workflow: Workflows) -> None:
     flow = workflow()
     request_id = flow.submit("PERFORMANCE", accountIds=["A1"], **{"from": "2024-01-01", "to": "2024-12-31"})
@@ -70,6 +72,7 @@ def test_the_payload_is_the_documents_when_a_request_is_published(workflow: Work
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", body["requestedAt"])
 
 
+@pytest.mark.guarantee("reports: the document's own example")
 def test_the_documents_example_is_read_when_it_comes_from_another_producer() -> None:
     wire = b"""{
       "requestId": "7f6f13d7-...",
@@ -83,6 +86,7 @@ def test_the_documents_example_is_read_when_it_comes_from_another_producer() -> 
     assert json.loads(request.to_wire()) == json.loads(wire)
 
 
+@pytest.mark.guarantee("reports: 1 stored, then published")
 def test_submitted_is_stored_before_the_event_is_published(workflow: Workflows) -> None:
     flow = workflow()
     stored: list[Status] = []
@@ -96,6 +100,7 @@ def test_submitted_is_stored_before_the_event_is_published(workflow: Workflows) 
     assert stored == [Status.SUBMITTED]
 
 
+@pytest.mark.guarantee("reports: 4 COMPLETED with archiveRef")
 def test_a_request_is_completed_with_an_archive_ref_when_it_was_submitted(workflow: Workflows) -> None:
     flow = workflow()
     flow.worker()
@@ -124,6 +129,7 @@ def test_no_request_is_lost_when_kafka_is_down_at_submission(workflow: Workflows
     flow.wait_for(request_id, Status.COMPLETED)
 
 
+@pytest.mark.guarantee("reports: 3 COMPLETED is short-circuited")
 def test_completed_is_short_circuited_when_the_event_comes_again(workflow: Workflows, echo: Echoes) -> None:
     flow = workflow()
     strategy = echo()
@@ -136,6 +142,7 @@ def test_completed_is_short_circuited_when_the_event_comes_again(workflow: Workf
     assert flow.service.status(request_id).attempts == 1
 
 
+@pytest.mark.guarantee("reports: 3 IN_PROGRESS is short-circuited")
 def test_a_live_in_progress_is_short_circuited_and_republished_when_its_owner_dies(
     workflow: Workflows, echo: Echoes
 ) -> None:
@@ -225,6 +232,7 @@ def test_one_of_many_gets_the_claim_when_all_ask_at_once(workflow: Workflows) ->
     assert won.count(Refused.BUSY) == 7
 
 
+@pytest.mark.guarantee("reports: backoff 1, 2, 4 s")
 def test_a_transient_failure_is_retried_after_1_2_and_4_seconds() -> None:
     backoff = backoff_of(Reports().retry)
     for attempt, expected in ((1, 1.0), (2, 2.0), (3, 4.0)):
@@ -233,6 +241,7 @@ def test_a_transient_failure_is_retried_after_1_2_and_4_seconds() -> None:
         assert len(set(waits)) > 1
 
 
+@pytest.mark.guarantee("reports: 5 retries, then the DLQ")
 def test_the_event_is_dead_lettered_and_the_row_failed_when_retries_are_exhausted(
     workflow: Workflows, echo: Echoes
 ) -> None:
@@ -264,6 +273,7 @@ def test_the_event_is_dead_lettered_and_the_row_failed_when_retries_are_exhauste
     flow.wait_until(lambda: flow.lag() == 0)
 
 
+@pytest.mark.guarantee("reports: poison message")
 def test_a_poison_message_goes_to_the_dlq_when_its_payload_is_bad(workflow: Workflows) -> None:
     flow = workflow()
     flow.worker()
@@ -282,6 +292,7 @@ def test_a_poison_message_goes_to_the_dlq_when_its_payload_is_bad(workflow: Work
     ]
 
 
+@pytest.mark.guarantee("reports: replay is safe")
 def test_a_request_runs_again_when_its_dead_letter_is_published_again(
     workflow: Workflows, echo: Echoes
 ) -> None:
@@ -403,6 +414,7 @@ def test_a_request_is_given_up_when_it_took_too_many_workers_down(workflow: Work
     assert len(flow.dead_letters()) == 1
 
 
+@pytest.mark.guarantee("reports: 3 correlation id")
 def test_the_correlation_id_is_the_same_from_submission_to_archive(workflow: Workflows) -> None:
     flow = workflow()
     with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as logged:
@@ -504,6 +516,7 @@ def test_one_dead_letter_is_written_when_failed_cannot_be_noted_at_once(
     assert len(flow.dead_letters()) == 1
 
 
+@pytest.mark.guarantee("listener: several consumers in several processes")
 def test_six_workers_share_the_six_partitions(workflow: Workflows, echo: Echoes) -> None:
     flow = workflow()
     strategies = [echo(lambda request, context: time.sleep(0.02)) for _ in range(6)]

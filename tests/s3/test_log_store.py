@@ -54,6 +54,11 @@ def client(s3: FaultyS3) -> Any:
     return boto3.client("s3", endpoint_url=s3.endpoint, **keys)
 
 
+@pytest.mark.guarantee(
+    "bad day: two drivers commit one version on s3a",
+    "fault: A second driver commits the same version on S3 → "
+    "The later one is refused, and stops fenced; no commit is overwritten",
+)
 @pytest.mark.parametrize(
     ("store", "refused", "kept"),
     [

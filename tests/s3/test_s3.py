@@ -134,6 +134,13 @@ AT_COMMIT = {
 """What the first try of a batch's commit is answered."""
 
 
+@pytest.mark.guarantee(
+    "fault tolerance: storage fails",
+    "bad day: storage out for less than the retries",
+    "bad day: commit answered with an error after it was written",
+    "fault: S3 throttles, fails, times out or resets for less than the retries, also after a commit was written → "
+    "The batch is retried and lands once; offsets are acknowledged only then",
+)
 def test_every_record_lands_once_when_s3_fails_for_less_than_the_retries(
     s3: FaultyS3, events: S3Stream
 ) -> None:
@@ -158,6 +165,12 @@ def test_every_record_lands_once_when_s3_fails_for_less_than_the_retries(
     events.check_books()
 
 
+@pytest.mark.guarantee(
+    "reliability: acknowledged only after success",
+    "reliability: scenario 1",
+    "fault: S3 throttles, fails, times out or resets for less than the retries, also after a commit was written → "
+    "The batch is retried and lands once; offsets are acknowledged only then",
+)
 def test_scenario_1_transient_s3_outage_is_retried_and_acknowledged_only_once_the_rows_are_there(
     s3: FaultyS3, events: S3Stream
 ) -> None:
@@ -178,6 +191,11 @@ def test_scenario_1_transient_s3_outage_is_retried_and_acknowledged_only_once_th
     events.check_books()
 
 
+@pytest.mark.guarantee(
+    "bad day: storage out for longer",
+    "fault: S3 is away for longer, or refuses (403, no such bucket) → "
+    "The run ends and names the reason; the next one lands all once",
+)
 def test_every_record_lands_once_when_s3_was_away_for_longer_than_the_retries(
     s3: FaultyS3, events: S3Stream
 ) -> None:
@@ -196,6 +214,11 @@ def test_every_record_lands_once_when_s3_was_away_for_longer_than_the_retries(
     events.check_books()
 
 
+@pytest.mark.guarantee(
+    "bad day: 403, no such bucket",
+    "fault: S3 is away for longer, or refuses (403, no such bucket) → "
+    "The run ends and names the reason; the next one lands all once",
+)
 def test_the_stream_stops_and_names_the_reason_when_s3_refuses_it(s3: FaultyS3, events: S3Stream) -> None:
     letters = len(events.dead_letters())
     events.produce_five()
@@ -210,6 +233,10 @@ def test_the_stream_stops_and_names_the_reason_when_s3_refuses_it(s3: FaultyS3, 
     events.check_books()
 
 
+@pytest.mark.guarantee(
+    "fault: A second driver commits the same version on S3 → "
+    "The later one is refused, and stops fenced; no commit is overwritten"
+)
 def test_the_writer_is_fenced_when_another_process_commits_the_same_batch_first_on_s3(
     s3: FaultyS3, events: S3Stream
 ) -> None:
@@ -237,6 +264,11 @@ def test_the_writer_is_fenced_when_another_process_commits_the_same_batch_first_
     events.check_books()
 
 
+@pytest.mark.guarantee(
+    "bad day: two processes on s3a",
+    "fault: A second writer runs, on one machine or on S3; a frozen one wakes up after another took over → "
+    "One stops, fenced; nothing doubles",
+)
 def test_one_of_two_processes_stops_fenced_and_each_record_lands_once_when_both_write_one_table_on_s3(
     new_events: Callable[[str], S3Stream],
 ) -> None:

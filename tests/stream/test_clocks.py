@@ -25,6 +25,11 @@ HOUR_MS = 3_600_000
 NEVER = str(2**63 - 1)
 
 
+@pytest.mark.guarantee(
+    "case: time-05",
+    "fault: A producer's clock is hours ahead, or it sends microseconds as milliseconds → "
+    "Its records land; dead letters are stamped when they are sent",
+)
 def test_records_from_the_future_land_and_their_dead_letters_are_stamped_when_they_are_sent(
     spark: SparkSession, broker: EmbeddedBroker, topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -58,6 +63,7 @@ def test_records_from_the_future_land_and_their_dead_letters_are_stamped_when_th
     assert sorted(told)[1] == "9999-12-31T23:59:59.999999"
 
 
+@pytest.mark.guarantee("case: time-04")
 @pytest.mark.parametrize(
     ("configs", "sent_at", "kind"),
     [({}, -1, "create_time"), ({"message_timestamp_type": "LogAppendTime"}, 1, "log_append_time")],
@@ -94,6 +100,7 @@ def test_a_time_that_no_producer_gave_is_never_taken_for_the_events(
         assert raw[records.TIMESTAMP].year > 2000, "the broker's time"
 
 
+@pytest.mark.guarantee("case: time-06")
 def test_a_row_that_is_stamped_before_a_readers_mark_is_delivered_when_it_is_committed_after_it(
     stream: Callable[..., StreamUnderTest],
 ) -> None:
@@ -121,6 +128,7 @@ def test_a_row_that_is_stamped_before_a_readers_mark_is_delivered_when_it_is_com
     assert read_on() == [1, 2]
 
 
+@pytest.mark.guarantee("case: checkpoint-05")
 def test_a_table_that_forgets_its_transactions_is_refused(stream: Callable[..., StreamUnderTest]) -> None:
     events = stream()
     events.produce(good(1))

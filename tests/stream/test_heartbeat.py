@@ -30,6 +30,9 @@ def _beat(events: StreamUnderTest, run: str, *, days: float) -> bool:
     return beat_if_due(events.spark, target, topic, now=datetime.now(UTC) + timedelta(days=days))
 
 
+@pytest.mark.guarantee(
+    "fault: The table's log forgets old commits while nothing comes → The marks are committed again each day"
+)
 def test_the_marks_are_committed_again_when_the_newest_own_commit_is_a_day_old(stream: Make) -> None:
     events = stream()
     events.produce(good(0), good(1))
@@ -67,6 +70,7 @@ def test_the_batch_lands_all_the_same_when_a_heartbeat_of_its_own_run_comes_betw
     assert [c.kind for c in events.own_commits()] == [CommitKind.OPEN, CommitKind.HEARTBEAT, CommitKind.BATCH]
 
 
+@pytest.mark.guarantee("fault: One stream of an application fails; what watches it fails → The others go on")
 def test_the_others_land_when_one_stream_of_the_application_fails(stream: Make) -> None:
     events = stream()
     events.produce(good(0))

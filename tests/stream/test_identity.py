@@ -22,6 +22,10 @@ from tidemark.streams.targets import targets_of
 Make = Callable[..., StreamUnderTest]
 
 
+@pytest.mark.guarantee(
+    "case: kafka-02",
+    "fault: The topic is made again in mid-batch → What was read of the new one lands once, under its id",
+)
 @pytest.mark.parametrize("dies", [False, True])
 def test_no_record_lands_twice_when_the_topic_is_made_again_after_the_batch_looked_at_it(
     stream: Make, monkeypatch: pytest.MonkeyPatch, dies: bool
@@ -57,6 +61,9 @@ def test_no_record_lands_twice_when_the_topic_is_made_again_after_the_batch_look
     assert [x["offset"] for x in events.dead_letters()] == ["2"]
 
 
+@pytest.mark.guarantee(
+    "fault: The table is emptied or replaced, or is another one → The stream stops and asks"
+)
 def test_the_stream_stops_and_asks_when_the_marks_belong_to_another_table(stream: Make) -> None:
     events = stream()
     events.produce(good(0))

@@ -76,6 +76,7 @@ def test_the_stream_stops_and_asks_when_its_table_was_dropped_while_it_was_stopp
     assert [r[records.OFFSET] for r in kept] == [2], "the dead letters come again from their topic"
 
 
+@pytest.mark.guarantee("case: ops-04")
 def test_the_stream_says_so_when_its_marks_lie_beyond_the_end_of_the_topic(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +108,7 @@ def test_the_stream_says_so_when_its_marks_lie_beyond_the_end_of_the_topic(
     assert (report.read, report.lag) == (1, 0)
 
 
+@pytest.mark.guarantee("case: ops-02")
 def test_a_batch_is_whole_when_others_vacuum_between_its_files_and_its_commit(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from tidemark.transform import decode_plan, transform
 Make = Callable[..., StreamUnderTest]
 
 
+@pytest.mark.guarantee("case: decode-01", "case: ops-04")
 def test_good_records_land_and_bad_ones_are_dead_letters_when_a_topic_holds_both(stream: Make) -> None:
     events = stream(partitions=2)
     events.produce(*[good(i) for i in range(20)], BAD, None, b"")
@@ -40,6 +41,7 @@ def test_good_records_land_and_bad_ones_are_dead_letters_when_a_topic_holds_both
     )
 
 
+@pytest.mark.guarantee("reliability: across a restart")
 def test_nothing_lands_twice_when_the_stream_runs_again(stream: Make) -> None:
     events = stream()
     events.produce(*[good(i) for i in range(5)])
@@ -51,6 +53,11 @@ def test_nothing_lands_twice_when_the_stream_runs_again(stream: Make) -> None:
     assert len(events.dead_letters()) == 1
 
 
+@pytest.mark.guarantee(
+    "case: checkpoint-01",
+    "bad day: checkpoint: gone",
+    "fault: The checkpoint is lost → A fresh one starts from the marks",
+)
 def test_the_stream_resumes_from_the_marks_when_the_checkpoint_is_gone(stream: Make) -> None:
     events = stream(partitions=3)
     events.produce(*[good(i) for i in range(30)], BAD)
@@ -81,6 +88,7 @@ def test_idempotent_processing(spark: SparkSession, tmp_path: object) -> None:
     assert_df_equality(first, second)
 
 
+@pytest.mark.guarantee("case: kafka-05")
 def test_kafka_offset_management(stream: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """`testKafkaOffsetManagement` of kafka-native-idempotency.md: a consumer that dies before it
     acknowledges reads the message again, and no duplicate appears in Delta Lake.
@@ -98,6 +106,11 @@ def test_kafka_offset_management(stream: Make, monkeypatch: pytest.MonkeyPatch) 
     assert dict(group.read(events.topic, (0,))) == {0: 1}
 
 
+@pytest.mark.guarantee(
+    "case: checkpoint-04",
+    "fault tolerance: the group starts afresh",
+    "fault: Group offsets are reset → Nothing changes, with a warning",
+)
 def test_a_group_reset_is_ignored_with_a_warning_when_the_table_has_marks(stream: Make) -> None:
     events = stream()
     events.produce(*[good(i) for i in range(5)])

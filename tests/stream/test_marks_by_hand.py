@@ -49,6 +49,7 @@ def commanded(flow: StreamUnderTest, *arguments: str) -> int:
     return main([*arguments, "--config", str(config), "--json"])
 
 
+@pytest.mark.guarantee("case: kafka-02")
 def test_what_is_read_again_lands_once_and_what_is_skipped_is_on_record_when_marks_are_moved(
     stream: Make,
 ) -> None:
@@ -156,6 +157,7 @@ def test_two_deployments_are_equal_below_what_both_have_and_every_difference_is_
         compare(flow.spark, flow.table, TableRef(path=str(flow.folder / "lake/nowhere")))
 
 
+@pytest.mark.guarantee("case: ops-01", "case: ops-02")
 def test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) -> None:
     flow = stream()
     for number, mode in enumerate(("kafka-native", "merge", "kafka-native")):
@@ -184,6 +186,7 @@ def test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) 
         Upkept(today=date(2026, 3, 1), retention_hours=1)
 
 
+@pytest.mark.guarantee("case: ops-03")
 def test_files_do_not_grow_without_limit_when_many_small_batches_are_kept_in_shape(stream: Make) -> None:
     flow = stream()
     one_a_batch = {"processing": {"max-batch-size": 1, "batch-size": 1}}

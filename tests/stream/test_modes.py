@@ -61,6 +61,7 @@ def damage_clock(events: StreamUnderTest, **changed: int) -> None:
     (offsets / f".{file.name}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.guarantee("case: merge-03", "reliability: duplicates at other offsets")
 def test_a_content_lands_once_and_every_record_is_counted_when_it_comes_again(stream: Make) -> None:
     events = stream(partitions=2, idempotency=FINGERPRINT)
     bad, tombstone = SampleRecord(BAD, partition=0), SampleRecord(None, key=b"k", partition=1)
@@ -146,6 +147,7 @@ CLOCKS = {
 }
 
 
+@pytest.mark.guarantee("bad day: clock jumps, fingerprints")
 def test_nothing_new_is_dropped_when_the_memory_is_of_another_time(stream: Make) -> None:
     events = stream(idempotency=FINGERPRINT, processing={"max-batch-size": 1, "batch-size": 1})
     landed = [1, 2]
@@ -161,6 +163,7 @@ def test_nothing_new_is_dropped_when_the_memory_is_of_another_time(stream: Make)
         assert newest(events).checkpoint != before, name
 
 
+@pytest.mark.guarantee("case: merge-04", "case: kafka-02")
 def test_rows_are_inserted_by_coordinates_when_the_table_has_another_writer(stream: Make) -> None:
     events = stream(idempotency=MERGE)
     events.produce(good(1), good(2), BAD)
@@ -188,6 +191,7 @@ def test_rows_are_inserted_by_coordinates_when_the_table_has_another_writer(stre
     assert [r.conflicts for r in events.reports] == [1], "other content under the same coordinates is told"
 
 
+@pytest.mark.guarantee("case: schema-02")
 def test_a_table_holds_the_newest_version_of_each_entity_when_records_are_changes(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

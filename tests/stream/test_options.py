@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import functions as F
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
@@ -21,6 +22,7 @@ from tidemark.streams.targets import targets_of
 Make = Callable[..., StreamUnderTest]
 
 
+@pytest.mark.guarantee("case: decode-01", "case: merge-05", "case: kafka-11", "case: dlq-02")
 def test_every_record_lands_raw_beside_the_decoded_ones_when_the_stream_has_both_tables(stream: Make) -> None:
     events = stream()
     raw = str(events.folder / "raw")
@@ -48,6 +50,7 @@ def test_every_record_lands_raw_beside_the_decoded_ones_when_the_stream_has_both
     assert (letters[1]["key"], letters[1]["category"]) == (b"k2", "EMPTY_PAYLOAD")
 
 
+@pytest.mark.guarantee("case: kafka-11", "case: dlq-02")
 def test_a_dead_letter_keeps_key_partition_and_headers_in_order_when_it_is_published(stream: Make) -> None:
     events = stream(partitions=3)
     headers = [("h", b"1"), ("h", b"2"), ("n", None), ("__dlq.errors.topic", b"forged")]
@@ -71,6 +74,7 @@ def test_a_compacted_dead_letter_topic_is_refused_with_the_command_that_changes_
     assert f"--entity-name {events.topic}-dlq --add-config cleanup.policy=delete" in str(error.hint)
 
 
+@pytest.mark.guarantee("case: dlq-05")
 def test_nothing_is_published_when_the_batch_has_more_bad_records_than_max_bad_share(stream: Make) -> None:
     events = stream()
     events.produce(*[good(i) for i in range(4)], *[b'{"id": 100, "size": 1}'] * 6)
@@ -84,6 +88,7 @@ def test_nothing_is_published_when_the_batch_has_more_bad_records_than_max_bad_s
     assert events.dead_letters() == []
 
 
+@pytest.mark.guarantee("case: schema-03", "case: schema-06", "fault tolerance: the schema changed")
 def test_a_new_column_is_added_only_when_schema_evolution_allows_it(stream: Make) -> None:
     events = stream()
     events.produce(good(1))
@@ -106,6 +111,7 @@ def test_a_new_column_is_added_only_when_schema_evolution_allows_it(stream: Make
     assert "id: int in the table, bigint in the stream" in error.message
 
 
+@pytest.mark.guarantee("case: schema-04")
 def test_a_column_has_its_declared_type_when_the_first_batch_holds_only_nulls(stream: Make) -> None:
     events = stream()
     events.produce(b'{"id": 1, "name": null}')
@@ -116,6 +122,7 @@ def test_a_column_has_its_declared_type_when_the_first_batch_holds_only_nulls(st
     assert sorted((r["id"], r["name"]) for r in events.rows.collect()) == [(1, None), (2, "x")]
 
 
+@pytest.mark.guarantee("case: time-03")
 def test_records_land_by_close_of_business_date_when_the_stream_names_its_column_alone(stream: Make) -> None:
     events = stream()
     columns = [{"name": "id", "type": "int"}, {"name": "cob", "type": "string"}]

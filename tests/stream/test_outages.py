@@ -100,6 +100,12 @@ def breaker_states(events: StreamUnderTest) -> dict[str, State]:
     return {found.name: found.state for found in remembered_in(events.settings().state_dir / "breakers")}
 
 
+@pytest.mark.guarantee(
+    "reliability: to the DLQ after that",
+    "bad day: on-exhausted: dead-letter",
+    "fault: The table is away for longer than the retries → "
+    "Batches become replayable dead letters, or wait; each record lands once",
+)
 def test_batches_become_replayable_dead_letters_and_land_by_themselves_when_the_table_was_away(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +146,10 @@ def test_batches_become_replayable_dead_letters_and_land_by_themselves_when_the_
     assert events.ids() == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.guarantee(
+    "bad day: the process ends in an outage",
+    "fault: The process ends in such an outage → The records are read again and land",
+)
 def test_dead_lettered_records_land_when_the_process_ends_before_the_table_is_back(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +173,11 @@ def test_dead_lettered_records_land_when_the_process_ends_before_the_table_is_ba
     assert len(events.accounted()) == 5
 
 
+@pytest.mark.guarantee(
+    "bad day: the process ends after an outage, before the replay",
+    "fault: The process ends after it, before its dead letters were replayed → "
+    "The next process replays them: the ledger says that it is due",
+)
 def test_dead_letters_of_an_outage_land_when_the_process_restarts_before_their_replay(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +240,11 @@ def test_dead_letters_are_read_from_the_earliest_when_retention_passed_their_rea
     assert sorted(r["dlq_offset"] for r in letters) == [0, 2, 3, 4]
 
 
+@pytest.mark.guarantee(
+    "bad day: on-exhausted: pause; DLQ down too",
+    "fault: The table is away for longer than the retries → "
+    "Batches become replayable dead letters, or wait; each record lands once",
+)
 @pytest.mark.parametrize(("faults", "policy"), [(EVERYTHING_AWAY, "dead-letter"), (TABLE_AWAY, "pause")])
 def test_the_batch_is_kept_and_lands_when_nothing_can_be_written_or_the_stream_is_to_pause(
     stream: Make, monkeypatch: pytest.MonkeyPatch, faults: str, policy: str

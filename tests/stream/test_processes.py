@@ -78,6 +78,11 @@ def _ingest(config: Path, *options: str, faults: str = "") -> subprocess.Popen[s
     )
 
 
+@pytest.mark.guarantee(
+    "bad day: two writers",
+    "fault: A second writer runs, on one machine or on S3; a frozen one wakes up after another took over → "
+    "One stops, fenced; nothing doubles",
+)
 def test_one_of_two_writers_stops_and_nothing_doubles_when_both_run_on_one_stream(stream: Make) -> None:
     events = stream()
     events.produce(good(0))
@@ -110,6 +115,15 @@ def test_one_of_two_writers_stops_and_nothing_doubles_when_both_run_on_one_strea
     assert len(events.accounted()) == number + (number - 1) // 5
 
 
+@pytest.mark.guarantee(
+    "case: checkpoint-03",
+    "case: dlq-04",
+    "fault tolerance: compute fails while consuming or writing",
+    "bad day: SIGKILL in the batch",
+    "bad day: SIGKILL in the DLQ stream",
+    "fault: The writer is killed, at each step of a batch and of keeping dead letters → "
+    "The batch runs again; nothing is lost or doubled",
+)
 def test_nothing_is_lost_or_doubled_when_the_writer_is_killed_at_every_step_of_a_batch(stream: Make) -> None:
     """Each start in another mode than the one before, so that a kill lies between any two of them. And its
     dead letters are kept once, when what keeps them is killed at every step of that.

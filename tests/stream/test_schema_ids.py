@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from tests.schema_registry import V1, V2, Registry, framed, record
 from tests.stream_under_test import StreamUnderTest
 
@@ -25,6 +26,7 @@ def landed(flow: StreamUnderTest) -> list[tuple[int, str | None]]:
     return [(r["a"], r["b"]) for r in flow.rows.orderBy("stream_offset").select("a", "b").collect()]
 
 
+@pytest.mark.guarantee("case: decode-14", "fault tolerance: the schema registry")
 def test_new_schema_ids_widen_the_plan_before_anything_commits_when_a_registry_has_them(stream: Make) -> None:
     with Registry() as registry:
         registry.schemas = {1: V1, 2: V2}

@@ -40,6 +40,10 @@ def no_faults() -> None:
     fault_points.forget()
 
 
+@pytest.mark.guarantee(
+    "case: checkpoint-01",
+    "fault: It dies after the append, before the dead letters are out → They are published at the next start",
+)
 @pytest.mark.parametrize("checkpoint_lost", [False, True])
 @pytest.mark.parametrize("point", ["after-append", "after-publish"])
 def test_no_dead_letter_is_lost_when_the_writer_dies_after_the_append(
@@ -57,6 +61,7 @@ def test_no_dead_letter_is_lost_when_the_writer_dies_after_the_append(
     assert {x["offset"] for x in events.dead_letters()} == {"6", "7"}
 
 
+@pytest.mark.guarantee("case: checkpoint-03")
 def test_a_batch_has_the_bounds_it_had_when_its_commit_is_gone_from_the_checkpoint(stream: Make) -> None:
     events = stream()
     events.produce(good(0), good(1), good(2), good(3), BAD)
@@ -70,6 +75,9 @@ def test_a_batch_has_the_bounds_it_had_when_its_commit_is_gone_from_the_checkpoi
     assert events.ids() == [0, 1, 2, 3, 10, 11]
 
 
+@pytest.mark.guarantee(
+    "fault: Schema or rules change between a crash and the restart → What was rejected and is right now lands"
+)
 def test_what_was_rejected_and_is_right_now_lands_when_rules_change_between_a_crash_and_the_restart(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +92,7 @@ def test_what_was_rejected_and_is_right_now_lands_when_rules_change_between_a_cr
     assert events.ids() == [1, 2, 3]
 
 
+@pytest.mark.guarantee("fault: A write fails once and is retried → Counts and dead letters stay whole")
 def test_counts_and_dead_letters_are_whole_when_a_write_fails_once_and_is_retried(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +108,11 @@ def test_counts_and_dead_letters_are_whole_when_a_write_fails_once_and_is_retrie
     assert len(events.dead_letters()) == 1
 
 
+@pytest.mark.guarantee(
+    "case: merge-03",
+    "fault tolerance: a task of it fails",
+    "fault: A task fails, or a stage runs twice → Counts and dead letters stay whole",
+)
 @pytest.mark.parametrize("failures", [1, 3])
 def test_counts_and_dead_letters_are_whole_when_a_task_fails(
     stream: Make, monkeypatch: pytest.MonkeyPatch, failures: int
@@ -129,6 +143,11 @@ def test_counts_and_dead_letters_are_whole_when_a_task_fails(
     assert (report.read, report.accepted, report.rejected) == (50, 40, 10)
 
 
+@pytest.mark.guarantee(
+    "fault tolerance: writers race",
+    "fault: A second writer runs, on one machine or on S3; a frozen one wakes up after another took over → "
+    "One stops, fenced; nothing doubles",
+)
 def test_the_older_writer_is_fenced_when_another_one_committed_since_it_read_the_marks(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +170,11 @@ def test_the_older_writer_is_fenced_when_another_one_committed_since_it_read_the
     assert events.ids() == [0, 1, 2, 3]
 
 
+@pytest.mark.guarantee(
+    "case: checkpoint-02",
+    "bad day: RESTORE",
+    "fault: The table is restored, stopped or live → The marks go back with it; missing rows land again once",
+)
 def test_missing_records_land_again_once_when_the_table_was_restored(stream: Make) -> None:
     events = stream()
     for start in (0, 4, 8):
@@ -168,6 +192,10 @@ def test_missing_records_land_again_once_when_the_table_was_restored(stream: Mak
     assert events.ids() == list(range(13))
 
 
+@pytest.mark.guarantee(
+    "case: checkpoint-02",
+    "fault: The table is restored, stopped or live → The marks go back with it; missing rows land again once",
+)
 def test_missing_records_land_again_when_the_table_is_restored_while_the_stream_runs(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +241,10 @@ def landed(_landed: StreamUnderTest) -> StreamUnderTest:
     return _landed
 
 
+@pytest.mark.guarantee(
+    "bad day: table emptied",
+    "fault: The table is emptied or replaced, or is another one → The stream stops and asks",
+)
 @pytest.mark.parametrize("how", ["overwrite", "delete", "replace"])
 def test_the_stream_stops_and_asks_when_the_table_was_emptied_or_replaced(
     landed: StreamUnderTest, how: str
@@ -256,6 +288,12 @@ def test_the_rows_of_the_newest_commit_land_again_when_its_file_was_damaged_and_
     assert len(events.accounted()) == 3
 
 
+@pytest.mark.guarantee(
+    "case: kafka-01",
+    "case: kafka-02",
+    "bad day: topic made again",
+    "fault: The topic is deleted and made again → It counts as a new source; all its records land",
+)
 def test_all_records_of_a_topic_made_again_land_when_the_stream_was_stopped(stream: Make) -> None:
     events = stream()
     events.produce(good(0), good(1), good(2))
@@ -270,6 +308,10 @@ def test_all_records_of_a_topic_made_again_land_when_the_stream_was_stopped(stre
     assert len(events.ids()) == 10
 
 
+@pytest.mark.guarantee(
+    "case: kafka-01",
+    "fault: The topic is deleted and made again → It counts as a new source; all its records land",
+)
 def test_the_stream_stops_when_its_topic_is_made_again_under_it_and_the_next_start_lands_all(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +334,11 @@ def test_the_stream_stops_when_its_topic_is_made_again_under_it_and_the_next_sta
     assert events.ids() == [5, 6, 7]
 
 
+@pytest.mark.guarantee(
+    "case: kafka-04",
+    "bad day: retention",
+    "fault: Retention took unread records → The stream stops and names the offsets",
+)
 def test_the_stream_says_which_records_are_gone_when_retention_passed_the_marks(stream: Make) -> None:
     events = stream()
     events.produce(good(0), good(1))
@@ -307,6 +354,7 @@ def test_the_stream_says_which_records_are_gone_when_retention_passed_the_marks(
     assert [dict(c.jumped) for c in events.own_commits() if c.jumped] == [{0: (2, 4)}]
 
 
+@pytest.mark.guarantee("fault: Partitions are added → They are read from their start")
 def test_new_partitions_are_read_from_their_start_when_they_are_added(stream: Make) -> None:
     from confluent_kafka.admin import NewPartitions
 
@@ -320,6 +368,7 @@ def test_new_partitions_are_read_from_their_start_when_they_are_added(stream: Ma
     assert events.ids() == list(range(10))
 
 
+@pytest.mark.guarantee("fault tolerance: wrong application id")
 def test_the_start_is_refused_when_another_stream_wrote_the_table(landed: StreamUnderTest) -> None:
     settings = landed.settings()
     renamed = {"other": settings.streams[NAME]}
@@ -341,6 +390,10 @@ def test_the_start_is_refused_when_the_table_has_rows_and_no_marks(landed: Strea
     assert "tidemark adopt" in str(error)
 
 
+@pytest.mark.guarantee(
+    "fault tolerance: payload is no JSON, no Avro",
+    "fault: A record is malformed, or all of a batch are → It is a dead letter at once; the stream goes on",
+)
 def test_every_dead_letter_is_published_when_a_batch_is_full_of_bad_records(stream: Make) -> None:
     events = stream(partitions=2)
     events.options["processing"] = {"rejected-in-memory": 5}

@@ -65,6 +65,7 @@ def take_all(flow: StreamUnderTest) -> int:
     return sum(end - flow.state().marks.at(p) for p, end in ends.items())
 
 
+@pytest.mark.guarantee("case: kafka-04", "case: ops-03")
 def test_every_metric_moves_as_it_should_in_a_run_with_faults(
     stream: Callable[..., StreamUnderTest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +147,7 @@ class Broken(SilentObserver):
         return super().__getattribute__(name)
 
 
+@pytest.mark.guarantee("fault: One stream of an application fails; what watches it fails → The others go on")
 def test_telemetry_that_fails_never_stops_a_stream(
     stream: Callable[..., StreamUnderTest], tmp_path: Any
 ) -> None:

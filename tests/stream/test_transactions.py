@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Producer
 from tests.stream_under_test import NAME, StreamUnderTest, good
 
@@ -11,6 +12,7 @@ from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.status import logs_of, status_of
 
 
+@pytest.mark.guarantee("case: kafka-03")
 def test_records_are_counted_and_no_loss_is_seen_when_transactions_leave_holes(
     stream: Callable[..., StreamUnderTest],
 ) -> None:

@@ -61,6 +61,35 @@ def test_the_file_of_cases_is_whole_when_it_is_read() -> None:
     }
 
 
+@pytest.mark.guarantee(
+    "case: decode-01",
+    "case: decode-02",
+    "case: decode-03",
+    "case: decode-04",
+    "case: decode-05",
+    "case: decode-06",
+    "case: decode-07",
+    "case: decode-08",
+    "case: decode-09",
+    "case: decode-10",
+    "case: decode-11",
+    "case: decode-12",
+    "case: decode-13",
+    "case: decode-14",
+    "case: number-01",
+    "case: number-02",
+    "case: number-03",
+    "case: time-01",
+    "case: time-02",
+    "case: time-03",
+    "case: schema-01",
+    "case: schema-02",
+    "case: schema-03",
+    "case: schema-04",
+    "case: schema-05",
+    "case: schema-06",
+    "case: schema-07",
+)
 @pytest.mark.parametrize("key", GROUPS, ids=lambda key: f"{json.loads(key)[0]} {json.loads(key)[1]}"[:60])
 def test_each_record_has_its_route_code_and_row_when_decoded(
     spark: SparkSession, tmp_path: Path, key: str

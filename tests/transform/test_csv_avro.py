@@ -28,6 +28,7 @@ def lines(
     return [code(r) or list((decoded(r, plan) or {}).values()) for r in found]
 
 
+@pytest.mark.guarantee("case: decode-03", "case: decode-10")
 def test_quoting_is_rfc_4180_when_a_line_is_read(spark: SparkSession, tmp_path: Path) -> None:
     bad = "MALFORMED_CSV"
     expected: dict[str | bytes, Any] = {
@@ -72,6 +73,7 @@ def test_quoting_is_rfc_4180_when_a_line_is_read(spark: SparkSession, tmp_path: 
     assert lines(spark, tmp_path, list(expected)) == list(expected.values())
 
 
+@pytest.mark.guarantee("case: decode-09")
 def test_columns_are_counted_when_a_query_selects_one_of_them(spark: SparkSession, tmp_path: Path) -> None:
     plan = plan_of(spark, tmp_path, ABC, supported_formats=["CSV"])
     classified = transform(envelopes(spark, [b"1,x,3", b"1,x,3,more", b"1,x"]), plan)
@@ -107,6 +109,7 @@ def test_the_dialect_counts_when_it_is_not_the_usual(spark: SparkSession, tmp_pa
     assert lines(spark, tmp_path, ["1,'it''s',3"], quote="'") == [[1, "it's", 3]]
 
 
+@pytest.mark.guarantee("case: number-01")
 def test_text_is_typed_strictly_when_it_is_csv(spark: SparkSession, tmp_path: Path) -> None:
     def column(kind: str, texts: list[str]) -> list[Any]:
         found = lines(spark, tmp_path, [f'"{t}",x' for t in texts], f"v {kind}, z STRING")
@@ -202,6 +205,7 @@ def test_avro_lands_whole_or_not_at_all_when_bytes_are_cut_or_left_over(
     assert {code(r) for r in found[1:]} == {"MALFORMED_AVRO"}
 
 
+@pytest.mark.guarantee("case: number-03")
 def test_a_value_has_its_code_when_avro_holds_what_the_column_cannot(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -315,6 +319,7 @@ def test_the_format_is_found_when_several_are_supported(spark: SparkSession, tmp
     ]
 
 
+@pytest.mark.guarantee("case: decode-02", "case: decode-13")
 def test_a_frame_comes_off_when_the_topic_is_framed(spark: SparkSession, tmp_path: Path) -> None:
     plan = plan_of(spark, tmp_path, "id INT", avro={"framing": "confluent"})
     frame = b"\x00\x00\x00\x00\x02"

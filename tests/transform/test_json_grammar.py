@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from tests.transform.samples import code, decoded, outcomes, plan_of
 
@@ -338,6 +339,7 @@ def test_no_object_is_refused_when_it_is_json(spark: SparkSession, tmp_path: Pat
     assert got == [(payload[:60], None, {**nothing, **row}) for payload, row in MUST_ACCEPT]
 
 
+@pytest.mark.guarantee("case: decode-04")
 def test_the_last_value_counts_when_the_stream_is_not_strict(spark: SparkSession, tmp_path: Path) -> None:
     plan = plan_of(spark, tmp_path, DDL, strict=False)
     payloads: list[bytes | None] = [

@@ -56,6 +56,7 @@ def test_all_failing_rules_are_listed_when_a_record_breaks_several(
     assert "raised" in found[3].failure.faults[1].message
 
 
+@pytest.mark.guarantee("case: schema-07")
 def test_only_its_record_fails_when_an_expression_raises(spark: SparkSession, tmp_path: Path) -> None:
     plan = plan_of(
         spark,
@@ -87,6 +88,7 @@ def cob_codes(spark: SparkSession, folder: Path, cobs: list[str], **columns: Any
     return [code(r) for r in outcomes(spark, list(payloads), plan, **columns)]
 
 
+@pytest.mark.guarantee("case: time-04")
 def test_a_cob_date_is_measured_against_the_records_own_time_when_it_has_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -112,6 +114,7 @@ def test_a_cob_date_is_measured_against_the_records_own_time_when_it_has_one(
     assert none == appended == [None, None, None, *bad]
 
 
+@pytest.mark.guarantee("case: time-06")
 def test_the_row_has_every_added_column_when_a_record_is_accepted(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -145,6 +148,7 @@ def test_the_row_has_every_added_column_when_a_record_is_accepted(
     assert pickle.loads(pickle.dumps(plan)) == plan
 
 
+@pytest.mark.guarantee("case: schema-06")
 def test_unknown_fields_are_counted_or_rejected_when_they_come(spark: SparkSession, tmp_path: Path) -> None:
     payloads: list[bytes | None] = [
         b'{"id":1}',
@@ -170,6 +174,7 @@ def test_a_default_fills_in_when_the_field_is_absent_and_not_when_it_is_null(
     assert [(found[0].row.n, found[0].row.s), (found[1].row.n, found[1].row.s)] == [(7, "none"), (None, "x")]
 
 
+@pytest.mark.guarantee("case: time-06", "case: merge-03")
 @pytest.mark.parametrize(
     "expr",
     [

@@ -28,6 +28,7 @@ def results(spark: SparkSession, folder: Path, ddl: str, values: list[str], **op
     return [code(r) or plain(r.row)["x"] for r in found]
 
 
+@pytest.mark.guarantee("case: number-01", "case: number-02")
 @pytest.mark.parametrize(("kind", "bits"), INTEGERS.items())
 def test_an_integer_is_exact_or_out_of_range_when_it_is_at_the_edge(
     spark: SparkSession, tmp_path: Path, kind: str, bits: int
@@ -60,6 +61,7 @@ def test_an_integer_is_exact_or_out_of_range_when_it_is_at_the_edge(
     assert results(spark, tmp_path, f"x {kind}", values) == expected
 
 
+@pytest.mark.guarantee("case: number-02")
 def test_a_decimal_is_never_rounded_when_it_has_more_digits(spark: SparkSession, tmp_path: Path) -> None:
     expected: dict[str, Any] = {
         "1.5": "1.50",
@@ -113,6 +115,7 @@ def test_a_decimal_is_never_rounded_when_it_has_more_digits(spark: SparkSession,
     assert results(spark, tmp_path, "x DECIMAL(2,2)", list(small)) == list(small.values())
 
 
+@pytest.mark.guarantee("case: number-03")
 def test_no_infinity_is_stored_when_a_number_overflows(spark: SparkSession, tmp_path: Path) -> None:
     expected: dict[str, Any] = {
         "1e308": 1e308,
@@ -240,6 +243,7 @@ def test_dates_and_local_timestamps_keep_their_own_rules_when_they_are_text(
     assert results(spark, tmp_path, "x TIMESTAMP_NTZ", list(local)) == list(local.values())
 
 
+@pytest.mark.guarantee("case: time-03")
 @pytest.mark.parametrize("zone", ["Europe/London", "America/Los_Angeles"])
 def test_text_without_an_offset_is_utc_when_the_session_is_elsewhere(
     spark: SparkSession, tmp_path: Path, zone: str
@@ -259,6 +263,7 @@ def test_text_without_an_offset_is_utc_when_the_session_is_elsewhere(
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+@pytest.mark.guarantee("case: time-01")
 def test_an_epoch_number_needs_its_unit_when_it_is_a_timestamp(spark: SparkSession, tmp_path: Path) -> None:
     seconds = {
         "1700000000": "2023-11-14T22:13:20Z",
@@ -326,6 +331,7 @@ def test_base64_and_booleans_are_strict_when_they_are_json(spark: SparkSession, 
     assert results(spark, tmp_path, "x BOOLEAN", list(booleans)) == list(booleans.values())
 
 
+@pytest.mark.guarantee("case: decode-06")
 def test_every_fault_is_named_with_its_path_when_it_lies_deep(spark: SparkSession, tmp_path: Path) -> None:
     ddl = """id INT NOT NULL, o STRUCT<a: INT NOT NULL, p: STRUCT<q: DECIMAL(4,2)>>, l ARRAY<STRUCT<n: INT>>,
              m MAP<STRING, BIGINT>, ts TIMESTAMP"""
@@ -369,6 +375,7 @@ def test_a_secret_is_never_shown_when_its_field_is_wrong(spark: SparkSession, tm
     assert len(found[4].failure.faults[1].found) <= 122
 
 
+@pytest.mark.guarantee("case: decode-07")
 def test_a_fault_is_found_when_a_query_selects_only_other_columns(
     spark: SparkSession, tmp_path: Path
 ) -> None:

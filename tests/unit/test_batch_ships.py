@@ -10,6 +10,7 @@ import threading
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 from pyspark import cloudpickle
 
 from tidemark.config.destination import TableRef
@@ -220,6 +221,7 @@ def test_an_observer_that_raises_neither_stops_the_others_nor_the_caller() -> No
     assert told == ["s"]
 
 
+@pytest.mark.guarantee("case: ops-04")
 def test_the_lag_of_a_report_is_what_lies_between_marks_and_ends() -> None:
     # Partition 3 was cut short: nothing waits there.
     marks, ends = Marks({0: 5, 1: 9, 3: 500}), Marks({0: 8, 1: 9, 2: 4, 3: 3})

@@ -23,6 +23,7 @@ def settings(tmp_path: Path) -> Settings:
     return parse_settings(json.dumps(text), root=tmp_path)
 
 
+@pytest.mark.guarantee("fault tolerance: slow answers")
 def test_a_silent_s3_is_given_up_within_minutes(settings: Settings) -> None:
     """Each of S3A's tries is so many of the SDK's, each as long as a connection may be silent."""
     bounds = {name.removeprefix("fs.s3a."): value for name, value in s3_options(settings).items()}
@@ -33,6 +34,7 @@ def test_a_silent_s3_is_given_up_within_minutes(settings: Settings) -> None:
     assert int(bounds["retry.throttle.limit"]) <= 5
 
 
+@pytest.mark.guarantee("bad day: a silent broker")
 def test_a_silent_broker_is_given_up_within_a_minute(settings: Settings) -> None:
     assert int(admin_options(settings.kafka)["socket.timeout.ms"]) <= 60_000
     assert KafkaAdmin(settings.kafka).timeout <= 30

@@ -46,6 +46,10 @@ def test_a_whole_checkpoint_stands_at_its_newest_committed_batch(checkpoint: Che
     assert checkpoint.planned(1) == Marks({0: 20, 1: 31})
 
 
+@pytest.mark.guarantee(
+    "bad day: checkpoint: cut off",
+    "fault: A file of the checkpoint is cut off or damaged → A fresh one starts from the marks",
+)
 @pytest.mark.parametrize("name", FILES)
 def test_a_checkpoint_is_not_used_wherever_one_of_its_files_was_cut_off(
     checkpoint: Checkpoint, name: str

@@ -23,6 +23,7 @@ connector:
 """
 
 
+@pytest.mark.guarantee("reliability: breaker: reset")
 def test_an_open_breaker_is_shown_and_closed_also_for_the_process_that_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_right_configuration_has_no_fault(config: Path, capsys: pytest.Capture
     assert "No fault. Rules and enrichment were not analysed." in shown
 
 
+@pytest.mark.guarantee("case: time-03")
 def test_a_table_is_not_partitioned_by_a_moment(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config.write_text(config.read_text().replace("[cob]", "[cob, When]"))
     code, told = answer(capsys, "check", "--quick", "--config", str(config))

@@ -26,6 +26,7 @@ def config(tmp_path: Path) -> Path:
     return tmp_path / "tidemark.yml"
 
 
+@pytest.mark.guarantee("case: ops-02")
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

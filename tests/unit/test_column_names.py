@@ -16,6 +16,7 @@ def plan_of(folder: Path, ddl: str, fields: dict[str, dict[str, str]] | None = N
     return decode_plan(Stream.model_validate(body), base_dir=folder, spark=None)
 
 
+@pytest.mark.guarantee("case: schema-01")
 def test_a_name_becomes_a_column_that_needs_no_quoting_at_any_depth(tmp_path: Path) -> None:
     ddl = "`order.id` INT, `unit price` DOUBLE, `a,b;c{d}e(f)g=h` STRING, s STRUCT<`x.y`: INT>"
     for _ in range(2):
@@ -25,6 +26,7 @@ def test_a_name_becomes_a_column_that_needs_no_quoting_at_any_depth(tmp_path: Pa
     assert [f.name for f in plan_of(tmp_path, ddl).fields][:2] == ["order.id", "unit price"]
 
 
+@pytest.mark.guarantee("case: schema-01")
 @pytest.mark.parametrize("other", ["order id", "order_id", "ORDER.ID"])
 def test_two_names_that_end_as_one_column_are_refused(tmp_path: Path, other: str) -> None:
     ddl = f"`order.id` INT, `{other}` INT"

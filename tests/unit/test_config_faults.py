@@ -90,6 +90,7 @@ def test_an_unknown_key_says_what_was_meant(tmp_path: Path, key: str, hint: str)
     assert fault.hint.startswith(hint)
 
 
+@pytest.mark.guarantee("case: replay-01")
 @pytest.mark.parametrize(
     ("more", "key", "problem"),
     [

@@ -34,6 +34,7 @@ def test_an_outage_is_waited_for_without_end_unless_the_run_is_to_end(error: Exc
 REFUSED = Exception("[DELTA_UNSUPPORTED_FEATURES_IN_CONFIG] Table features … are not recognized")
 
 
+@pytest.mark.guarantee("case: kafka-04")
 @pytest.mark.parametrize("error", [Fenced("other"), NonRetriableError("wrong"), AWAY_THEN_STOP, REFUSED])
 @pytest.mark.parametrize("bounded", [False, True])
 def test_a_stream_stops_at_once_when_a_person_must_act(error: Exception, bounded: bool) -> None:

@@ -42,6 +42,7 @@ def starting(broker: Broker) -> StartingPoint:
     return StartingPoint(cast(GroupMember, broker), sleep=lambda _: None, **policy)
 
 
+@pytest.mark.guarantee("case: kafka-01")
 def test_a_short_dip_of_the_end_is_waited_out() -> None:
     broker = Broker(3, 3, 7)
     assert settled(broker) == 7
@@ -58,6 +59,7 @@ def test_a_topic_that_stays_shorter_is_told_as_it_is() -> None:
     assert settled(Broker(3)) == 3
 
 
+@pytest.mark.guarantee("case: kafka-01")
 def test_a_listener_waits_out_a_short_dip_of_the_end() -> None:
     assert starting(Broker(3, 5)).within_range(("t", 0), 5) == 5
     with pytest.raises(DataLoss, match="ends at 3"):

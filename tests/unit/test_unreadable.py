@@ -23,6 +23,7 @@ TRACE = "\n".join(
 )
 
 
+@pytest.mark.guarantee("bad day: a segment of the broker is damaged")
 def test_a_record_that_the_broker_cannot_give_back_is_named_with_what_to_do() -> None:
     with pytest.raises(DataLoss) as raised:
         check_readable(RuntimeError(TRACE), "orders")

@@ -115,6 +115,7 @@ def test_one_failed_probe_opens_it_for_another_minute(clocks: Clocks) -> None:
         subject.acquire()
 
 
+@pytest.mark.guarantee("reliability: breaker: limited requests while half open")
 def test_one_probe_at_a_time_is_let_through(clocks: Clocks) -> None:
     subject = opened(clocks)
     clocks.pass_(60)
@@ -195,6 +196,7 @@ def test_conflicts_with_other_writers_do_not_open_it(clocks: Clocks) -> None:
     assert subject.state is State.CLOSED
 
 
+@pytest.mark.guarantee("reliability: breaker: thresholds")
 def test_thresholds_follow_the_configuration(clocks: Clocks) -> None:
     subject = breaker(
         clocks, settings=BreakerSettings(failure_threshold=1, open_seconds=5, success_threshold=1)

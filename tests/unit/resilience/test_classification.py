@@ -144,6 +144,7 @@ def test_verdict_follows_when_delta_or_spark_names_a_condition(
     assert classify(facts).action is action
 
 
+@pytest.mark.guarantee("case: time-05")
 @pytest.mark.parametrize(("code", "action"), KAFKA)
 def test_verdict_follows_when_librdkafka_gives_a_code(code: str, action: Action) -> None:
     error = kafka.KafkaException(kafka.KafkaError(getattr(kafka.KafkaError, code)))

@@ -59,6 +59,7 @@ def always(error: BaseException) -> Callable[[], str]:
     return failing(*[error] * 1000)
 
 
+@pytest.mark.guarantee("reliability: backoff and jitter")
 @pytest.mark.parametrize(("failures", "low", "high"), [(1, 0.75, 1.25), (2, 1.5, 2.5), (3, 3.0, 5.0)])
 def test_wait_doubles_within_its_band_when_attempts_fail(failures: int, low: float, high: float) -> None:
     waits = [Backoff().delay(failures, random.Random(seed).uniform) for seed in range(500)]
@@ -66,6 +67,7 @@ def test_wait_doubles_within_its_band_when_attempts_fail(failures: int, low: flo
     assert high * 0.95 < max(waits) <= high
 
 
+@pytest.mark.guarantee("reliability: cap of 30 s")
 @given(failures=st.integers(1, 10_000), seed=st.integers())
 def test_wait_never_exceeds_the_cap_however_often_it_fails(failures: int, seed: int) -> None:
     assert 0.75 <= Backoff().delay(failures, random.Random(seed).uniform) <= 30
@@ -77,6 +79,7 @@ def test_waits_at_the_cap_differ_when_many_failed_together() -> None:
     assert min(waits) >= 22.5
 
 
+@pytest.mark.guarantee("reliability: three retries")
 def test_three_retries_are_four_attempts(time: Time) -> None:
     calls: list[Attempt] = []
     with pytest.raises(RetriesExhausted) as caught:
@@ -176,6 +179,7 @@ class Conflict(Exception):
         return "[DELTA_CONCURRENT_APPEND.WITHOUT_HINT] files were added SQLSTATE: 2D521"
 
 
+@pytest.mark.guarantee("case: ops-01", "fault tolerance: the commit conflicts: from 100 ms, 15 times")
 def test_commit_loop_retries_conflicts_fifteen_times_from_100_ms(time: Time) -> None:
     with pytest.raises(RetriesExhausted) as caught:
         retrier(time, deadline=1e6).for_commits().call(always(Conflict()))
@@ -185,6 +189,7 @@ def test_commit_loop_retries_conflicts_fifteen_times_from_100_ms(time: Time) -> 
     assert not caught.value.verdict.counts_for_breaker
 
 
+@pytest.mark.guarantee("fault tolerance: other errors leave that loop")
 def test_commit_loop_lets_other_errors_go_at_once(time: Time) -> None:
     with pytest.raises(TimeoutError):
         retrier(time).for_commits().call(always(TimeoutError()))

@@ -55,6 +55,7 @@ NON_RETRIABLE = [
 ]
 
 
+@pytest.mark.guarantee("reliability: what is retriable")
 @pytest.mark.parametrize(("text", "action"), RETRIABLE, ids=[text for text, _ in RETRIABLE])
 def test_error_is_retried_when_the_source_document_calls_it_retriable(text: str, action: Action) -> None:
     verdict = Classifier().classify(text)
@@ -62,6 +63,7 @@ def test_error_is_retried_when_the_source_document_calls_it_retriable(text: str,
     assert verdict.rule != "unclassified"
 
 
+@pytest.mark.guarantee("reliability: what is not")
 @pytest.mark.parametrize(("text", "action", "scope"), NON_RETRIABLE, ids=[row[0] for row in NON_RETRIABLE])
 def test_error_is_not_retried_when_the_source_document_calls_it_permanent(
     text: str, action: Action, scope: Scope
@@ -71,6 +73,7 @@ def test_error_is_not_retried_when_the_source_document_calls_it_permanent(
     assert not verdict.counts_for_breaker
 
 
+@pytest.mark.guarantee("reliability: HTTP statuses")
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 def test_status_is_retried_when_an_http_client_reports_it(status: int) -> None:
     import httpx
