@@ -205,7 +205,7 @@ def main() -> None:
 def _picture(name: str, found: dict[str, Found]) -> Table:
     """Each figure, and behind it the ratio to the first line's."""
     keys = list(dict.fromkeys(key for figures in found.values() for key in figures))
-    picture = Table("", *keys, title=name)
+    rendering = Table("", *keys, title=name)
     first = next(iter(found.values()))
     for line, figures in found.items():
         cells = []
@@ -213,8 +213,8 @@ def _picture(name: str, found: dict[str, Found]) -> Table:
             value, base = figures.get(key), first.get(key)
             ratio = f" ({value / base:.2f})" if value is not None and base and figures is not first else ""
             cells.append("" if value is None else f"{value:,.2f}{ratio}")
-        picture.add_row(line, *cells)
-    return picture
+        rendering.add_row(line, *cells)
+    return rendering
 
 
 def _arguments() -> argparse.Namespace:

@@ -154,12 +154,12 @@ def _picture(found: dict[str, dict[str, Any]], asked: argparse.Namespace) -> Tab
         "files",
         "commit p50, p99",
     )
-    picture = Table(*columns, title=title)
+    rendering = Table(*columns, title=title)
     for name, m in found.items():
         reference = found.get(REFERENCE.get(name, ""))
         loop = found.get(SECOND)
         commit = m["commit_p50_s"]
-        picture.add_row(
+        rendering.add_row(
             name,
             f"{m['rows_per_s']:,.0f}",
             f"{m['warm_rows_per_s'] or 0:,.0f}",
@@ -171,7 +171,7 @@ def _picture(found: dict[str, dict[str, Any]], asked: argparse.Namespace) -> Tab
             f"{m['files']:.0f} ({m['files_mb']:.0f} MB)",
             f"{commit:.2f}, {m['commit_p99_s']:.2f} s" if commit is not None else "",
         )
-    return picture
+    return rendering
 
 
 def _ratios(one: dict[str, Any], other: dict[str, Any] | None) -> str:

@@ -122,9 +122,9 @@ def _judged(megabytes: list[float]) -> dict[str, float]:
 
 def _picture(found: dict[str, dict[str, Any]]) -> Table:
     columns = ("peak MB", "median MB", "peaks of two halves", "MB a minute", "batches", "records")
-    picture = Table("", *columns, title="memory of the process tree")
+    rendering = Table("", *columns, title="memory of the process tree")
     for way, m in found.items():
-        picture.add_row(
+        rendering.add_row(
             way,
             f"{m['peak_mb']:,.0f} ({m['peak_mb'] / found['bare']['peak_mb']:.2f})",
             f"{m['warm_median_mb']:,.0f}",
@@ -133,7 +133,7 @@ def _picture(found: dict[str, dict[str, Any]]) -> Table:
             f"{m['batches']:,}",
             f"{m['read']:,} of {m['sent']:,}",
         )
-    return picture
+    return rendering
 
 
 def _curves(found: dict[str, dict[str, Any]]) -> str:

@@ -19,9 +19,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.ingest.batch.counts import letters_carried
+from tidemark.ingest.batch.counts import dead_letters_carried
 
 PARTITIONS = (6, 64, 1_000, 10_000)
 COMMITS_A_DAY = 1_440
@@ -30,9 +30,9 @@ FIRST_PAGE = 20
 REPEATS = 5
 
 
-def entry(partitions: int) -> OwnCommit:
+def entry(partitions: int) -> LedgerCommit:
     marks = Marks({p: 10_000_000_000 + p * 7 for p in range(partitions)})
-    return OwnCommit(
+    return LedgerCommit(
         kind=CommitKind.BATCH,
         stream="user-events",
         topic_id="XZKnVropQqqxaaYyeSpY6Q",
@@ -41,7 +41,7 @@ def entry(partitions: int) -> OwnCommit:
         base=999,
         marks=marks,
         done=marks,
-        ceiling=marks,
+        high_water=marks,
         checkpoint="kafka-native-0000000001-a37b3a5c",
         counts={"accepted": 1, "rejected": 1, "skipped": 1, "duplicate": 1},
         table_id="0" * 36,
@@ -54,7 +54,7 @@ def main() -> None:
     asked = parser.parse_args()
     console = Console(width=120)
     console.print(_marks())
-    console.print(_letters())
+    console.print(_dead_letters())
     if asked.delta:
         from scale_on_delta import measure
 
@@ -67,7 +67,7 @@ def _marks() -> Table:
         *("partitions", "bytes a commit", "MB a day", "GB in 30 days", "MB at start"),
         *("read ms", "write ms", "MB held for a start", "KB of offsets a batch"),
     )
-    picture = Table(*columns, title=f"{COMMITS_A_DAY:,} commits a day")
+    rendering = Table(*columns, title=f"{COMMITS_A_DAY:,} commits a day")
     for partitions in PARTITIONS:
         own = entry(partitions)
         text = own.to_json()
@@ -75,41 +75,41 @@ def _marks() -> Table:
         size = len(json.dumps({"userMetadata": text}, separators=(",", ":")))
         day = size * COMMITS_A_DAY
         offsets = json.dumps({"user-events": {str(p): o for p, o in own.marks.items()}})
-        picture.add_row(
+        rendering.add_row(
             f"{partitions:,}",
             f"{size:,}",
             f"{day / 1e6:,.1f}",
             f"{day * 30 / 1e9:,.2f}",
             f"{size * FIRST_PAGE / 1e6:,.2f}",
-            f"{_milliseconds(partial(OwnCommit.from_json, text)):.2f}",
+            f"{_milliseconds(partial(LedgerCommit.from_json, text)):.2f}",
             f"{_milliseconds(own.to_json):.2f}",
             f"{_held(text):,.1f}",
             f"{len(offsets) / 1e3:,.1f}",
         )
-    return picture
+    return rendering
 
 
 def _held(text: str) -> float:
     """Megabytes of Python objects that a start holds for the entries it reads first."""
     tracemalloc.start()
-    kept = [OwnCommit.from_json(text) for _ in range(FIRST_PAGE)]
+    kept = [LedgerCommit.from_json(text) for _ in range(FIRST_PAGE)]
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return size / 1e6 if all(kept) else 0.0
 
 
-def _letters() -> Table:
+def _dead_letters() -> Table:
     """How many bad records a batch may have before it is read a second time for them."""
-    picture = Table(
+    rendering = Table(
         *("tasks of a batch", "carried by a task", "by a batch", "seconds at 1 M records/s, 0.1 % bad"),
         title="rejected records in one pass, rejected-in-memory at its highest",
     )
     for tasks in (2, 200, 1_000, 10_000):
-        carried = letters_carried(10_000, tasks)
-        picture.add_row(
+        carried = dead_letters_carried(10_000, tasks)
+        rendering.add_row(
             f"{tasks:,}", f"{carried:,}", f"{carried * tasks:,}", f"{carried * tasks / 1_000:,.1f}"
         )
-    return picture
+    return rendering
 
 
 def _milliseconds(step: Callable[[], object]) -> float:

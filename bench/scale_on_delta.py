@@ -25,9 +25,9 @@ from samples import DDL
 from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
 from tidemark.contract import records
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.ingest.batch.new_offsets import Bounds, novelty_of, taken_as_novel, with_novelty
+from tidemark.ingest.batch.new_offsets import Bounds, all_taken_as_new, new_offsets_of, with_is_new
 from tidemark.platform.session import local_session
 from tidemark.sink.append import append_nothing
 from tidemark.sink.ledger import LedgerState, read_state
@@ -65,9 +65,9 @@ def _schema() -> T.StructType:
     return parsed
 
 
-def own_commit(number: int, base: int, partitions: int) -> OwnCommit:
+def ledger_commit(number: int, base: int, partitions: int) -> LedgerCommit:
     marks = Marks({p: 10_000_000_000 + p * 7 for p in range(partitions)})
-    return OwnCommit(
+    return LedgerCommit(
         kind=CommitKind.BATCH,
         stream="user-events",
         topic_id="XZKnVropQqqxaaYyeSpY6Q",
@@ -76,7 +76,7 @@ def own_commit(number: int, base: int, partitions: int) -> OwnCommit:
         base=base,
         marks=marks,
         done=marks,
-        ceiling=marks,
+        high_water=marks,
     )
 
 
@@ -88,7 +88,7 @@ def _table(spark: SparkSession, folder: Path, name: str) -> TableRef:
 
 def _marks(spark: SparkSession, folder: Path) -> Table:
     """Own commits of so many partitions, and what a start reads of them."""
-    picture = Table(
+    rendering = Table(
         *("partitions", "KB a commit", "commit, s", "read at a start, s", "more memory, MB"),
         title=f"{COMMITS} commits of marks on a real log",
     )
@@ -96,7 +96,7 @@ def _marks(spark: SparkSession, folder: Path) -> Table:
         table = _table(spark, folder, f"marks-{partitions}")
         taken = []
         for number in range(1, COMMITS + 1):
-            own, began = own_commit(number, number - 1, partitions), time.monotonic()
+            own, began = ledger_commit(number, number - 1, partitions), time.monotonic()
             append_nothing(spark, table, own, _schema())
             taken.append(time.monotonic() - began)
         size = (folder / f"marks-{partitions}" / "_delta_log" / f"{COMMITS:020}.json").stat().st_size
@@ -105,33 +105,35 @@ def _marks(spark: SparkSession, folder: Path) -> Table:
         read = time.monotonic() - began
         more = (psutil.Process().memory_info().rss - before) / 1e6
         assert len(state.marks) == partitions
-        picture.add_row(
+        rendering.add_row(
             *(f"{partitions:,}", f"{size / 1e3:,.1f}", f"{sorted(taken)[COMMITS // 2]:.2f}"),
             *(f"{read:.2f}", f"{more:,.0f}"),
         )
-    return picture
+    return rendering
 
 
 def _recovery(spark: SparkSession) -> Table:
     """After a crash a batch's filter names the marks of each partition."""
-    picture = Table("partitions", "made, s", "analysed and planned, s", title="the filter after a crash")
+    rendering = Table("partitions", "made, s", "analysed and planned, s", title="the filter after a crash")
     batch = spark.createDataFrame([], _schema())
     for partitions in PARTITIONS:
         start = Marks({p: 1_000 for p in range(partitions)})
         ends = Marks({p: 2_000 for p in range(partitions)})
         middle = Marks({p: 1_500 for p in range(partitions)})
         began = time.monotonic()
-        novelty = novelty_of(Bounds(start, ends), LedgerState(1, marks=middle, done=start, ceiling=middle))
-        routed = with_novelty(taken_as_novel(batch), novelty)
+        new_offsets = new_offsets_of(
+            Bounds(start, ends), LedgerState(1, marks=middle, done=start, high_water=middle)
+        )
+        routed = with_is_new(all_taken_as_new(batch), new_offsets)
         made = time.monotonic() - began
-        routed.where("novel").collect()
-        picture.add_row(f"{partitions:,}", f"{made:.2f}", f"{time.monotonic() - began - made:.2f}")
-    return picture
+        routed.where("is_new").collect()
+        rendering.add_row(f"{partitions:,}", f"{made:.2f}", f"{time.monotonic() - began - made:.2f}")
+    return rendering
 
 
 def _files(spark: SparkSession, folder: Path) -> Table:
     """Commits that add ten thousand files each, and what the stream does on such a table."""
-    picture = Table(
+    rendering = Table(
         *(
             "live files",
             "MB of log",
@@ -157,14 +159,14 @@ def _files(spark: SparkSession, folder: Path) -> Table:
         spark.read.format("delta").load(str(elsewhere)).where(f"{records.OFFSET} < 0").count()
         first = time.monotonic() - began
         began = time.monotonic()
-        append_nothing(spark, table, own_commit(commits + 2, commits + 1, 64), _schema())
+        append_nothing(spark, table, ledger_commit(commits + 2, commits + 1, 64), _schema())
         own = time.monotonic() - began
         files = commits * FILES_A_COMMIT
-        picture.add_row(
+        rendering.add_row(
             *(f"{files:,}", f"{size / 1e6:,.0f}", f"{size / files:,.0f}", f"{first:.1f}", f"{own:.1f}")
         )
         shutil.rmtree(elsewhere)
-    return picture
+    return rendering
 
 
 def _commit_with_a_file(spark: SparkSession, table: TableRef, log: Path) -> list[dict[str, Any]]:

@@ -24,8 +24,8 @@ from rich.table import Table
 
 from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.platform.session import local_session
 from tidemark.sink import table as tables
 from tidemark.sink.append import append
@@ -82,9 +82,9 @@ def measure(spark: SparkSession, setting: str, folder: Path, batches: int) -> Me
     )
     tables.create(spark, table, rows(spark, 0).schema, destination)
     seconds: list[float] = []
-    base, upkeep = 0, 0.0
+    base, background = 0, 0.0
     for batch in range(batches):
-        own = OwnCommit(
+        own = LedgerCommit(
             kind=CommitKind.BATCH,
             stream="bench",
             topic_id="topic",
@@ -97,14 +97,14 @@ def measure(spark: SparkSession, setting: str, folder: Path, batches: int) -> Me
         base = commit.version
         seconds.append(took)
         if setting.endswith(UPKEEP) and batch % 20 == 19:
-            upkeep += _timed(lambda: spark.sql(f"OPTIMIZE {table.sql}").collect())[0]
+            background += _timed(lambda: spark.sql(f"OPTIMIZE {table.sql}").collect())[0]
     detail = spark.sql(f"DESCRIBE DETAIL {table.sql}").first()
     assert detail is not None
     reads = [_timed(lambda: _read(spark, table))[0] for _ in range(4)][1:]
     return Measured(
         detail["numFiles"],
         detail["sizeInBytes"] / 1e6,
-        sum(seconds) + upkeep,
+        sum(seconds) + background,
         statistics.median(reads),
         seconds,
     )

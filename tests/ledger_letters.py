@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.undone import Undone, is_undone
 
 Coordinate = tuple[int, int]
@@ -17,13 +17,13 @@ class Status:
     """An event, as `STATUS_DDL` has it. A letter without one is new."""
 
     sequence: int = 0
-    status: LetterStatus = LetterStatus.NEW
+    status: DeadLetterStatus = DeadLetterStatus.NEW
     at: float = 0.0
     table_version: int | None = None
 
 
 @dataclass
-class Letters:
+class DeadLetters:
     """`topic` holds what was published, in order; of it `kept` are in the table."""
 
     rng: random.Random
@@ -43,17 +43,19 @@ class Letters:
         """As `LetterTable.letters`."""
 
         def order(e: Status) -> tuple[object, ...]:
-            return (e.sequence, e.status is not LetterStatus.RESOLVED, e.at) if self.by_sequence else (e.at,)
+            return (
+                (e.sequence, e.status is not DeadLetterStatus.RESOLVED, e.at) if self.by_sequence else (e.at,)
+            )
 
         return max(self.events[coordinate], key=order, default=Status())
 
     def is_open(self, coordinate: Coordinate) -> bool:
-        return coordinate in self.events and self.newest(coordinate).status is not LetterStatus.RESOLVED
+        return coordinate in self.events and self.newest(coordinate).status is not DeadLetterStatus.RESOLVED
 
     def note(
         self,
         seen: dict[Coordinate, Status],
-        status: LetterStatus,
+        status: DeadLetterStatus,
         *,
         ahead: float = 0.0,
         table_version: int | None = None,
@@ -72,8 +74,8 @@ class Letters:
         self._reopen(lambda _: True)
 
     def _reopen(self, which: Callable[[Status], bool]) -> None:
-        found = {c: e for c, e in self._newest_of(self.events) if e.status is LetterStatus.RESOLVED}
-        self.note({c: e for c, e in found.items() if which(e)}, LetterStatus.NEW)
+        found = {c: e for c, e in self._newest_of(self.events) if e.status is DeadLetterStatus.RESOLVED}
+        self.note({c: e for c, e in found.items() if which(e)}, DeadLetterStatus.NEW)
 
     def _newest_of(self, coordinates: Iterable[Coordinate]) -> list[tuple[Coordinate, Status]]:
         return [(c, self.newest(c)) for c in coordinates]

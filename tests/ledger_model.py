@@ -21,10 +21,10 @@ from tests.ledger_rules import ALL_RULES, Event, Rule
 from tests.ledger_world import MOST_A_BATCH, TOPIC_ID, Coordinate, Steps, World
 from tests.ledger_writer import in_replay_chain, writer
 
-from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import Fenced, LedgerError, RestartStream, RetriableError
+from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind
 from tidemark.contract.undone import is_undone
 from tidemark.ingest.restarts import MOST_IN_A_ROW
 from tidemark.operations.adopt import (
@@ -63,12 +63,14 @@ def _replay(world: World, run: str, ahead: float) -> Steps[None]:
         return
     yield
     if world.holds(Rule.REOPEN):
-        world.letters.reopen_undone(state.undone)
+        world.dead_letters.reopen_undone(state.undone)
     bound = state.resume if world.holds(Rule.REPLAY_BELOW_DONE) else state.marks
     if not world.holds(Rule.REPLAY_BELOW_MARKS):
         bound = world.ends
-    letters = {c: world.letters.newest(c) for c in sorted(world.letters.events)}
-    ready = {c: e for c, e in letters.items() if e.status is LetterStatus.NEW and c[1] < bound.at(c[0])}
+    dead_letters = {c: world.dead_letters.newest(c) for c in sorted(world.dead_letters.events)}
+    ready = {
+        c: e for c, e in dead_letters.items() if e.status is DeadLetterStatus.NEW and c[1] < bound.at(c[0])
+    }
     if not ready:
         return
     chosen = dict(world.rng.sample(sorted(ready.items()), k=world.rng.randint(1, len(ready))))
@@ -90,18 +92,18 @@ def _replay(world: World, run: str, ahead: float) -> Steps[None]:
         if version is None:
             return
     yield
-    world.letters.note(wrong, LetterStatus.NEW, ahead=ahead)
-    world.letters.note(right, LetterStatus.RESOLVED, ahead=ahead, table_version=version)
+    world.dead_letters.note(wrong, DeadLetterStatus.NEW, ahead=ahead)
+    world.dead_letters.note(right, DeadLetterStatus.RESOLVED, ahead=ahead, table_version=version)
     yield
     undone = world.state(accept_emptied=True).undone
     if version is not None and world.holds(Rule.NOTE_CHECKED) and is_undone(version, undone):
-        world.letters.reopen_undone(undone)
+        world.dead_letters.reopen_undone(undone)
 
 
 def keeps(world: World) -> Steps[None]:
     """The DLQ table's own query."""
     while True:
-        world.letters.keep()
+        world.dead_letters.keep()
         yield
 
 
@@ -122,8 +124,10 @@ def rewind(world: World) -> Steps[None]:
         return
     marks = Marks({p: world.rng.randint(0, m) for p, m in state.marks.items()})
     yield
-    ceiling = state.ceiling.highest(state.marks).highest(marks)
-    yield from world.open("rewind", state, marks, published_after(state, marks), ceiling, CommitKind.REWIND)
+    high_water = state.high_water.highest(state.marks).highest(marks)
+    yield from world.open(
+        "rewind", state, marks, published_after(state, marks), high_water, CommitKind.REWIND
+    )
 
 
 def schemas(world: World) -> Steps[None]:
@@ -140,20 +144,20 @@ def empties(world: World) -> Steps[None]:
 def adopt(world: World, adopted: Adoptable) -> Steps[None]:
     """As `operations.adopt`, while no writer runs."""
     if adopted.again and world.holds(Rule.ADOPT_REOPENS):
-        world.letters.reopen_all()
+        world.dead_letters.reopen_all()
         yield
     state = world.state(accept_emptied=True)
     if adopted.again and world.holds(Rule.ADOPT_REOPENS):
         state = begun_anew(state)
-    done = adopted.published if world.holds(Rule.ADOPT_IN_DOUBT) else adopted.marks
+    published = adopted.published if world.holds(Rule.ADOPT_IN_DOUBT) else adopted.marks
     ends = world.ends if world.holds(Rule.ADOPT_BELOW_ENDS) else Marks()
-    ceiling = ceiling_over(adopted.marks, ends, state, TOPIC_ID)
+    high_water = ceiling_over(adopted.marks, ends, state, TOPIC_ID)
     seq = state.seq
     while True:
         try:
             marks = adopted.marks
             kind = CommitKind.ADOPT
-            yield from world.open("adopt", state, marks, done, ceiling, kind, seq=seq + 1)
+            yield from world.open("adopt", state, marks, published, high_water, kind, seq=seq + 1)
             return
         except RetriableError:
             seq = max(1, seq * 2)
@@ -302,15 +306,15 @@ class Schedule:
     def _violations(self) -> list[str]:
         """A record is landed once, or an open dead letter: of one that is always right only in an outage."""
         world, found = self.world, []
-        world.letters.keep()
+        world.dead_letters.keep()
         for coordinate in world.coordinates:
             landed = world.landed(coordinate)
             may_be_letter = coordinate in world.ever_bad or Event.OUTAGE in self.events
             if landed > 1:
                 found.append(f"doubled {coordinate}")
-            elif not landed and not (may_be_letter and coordinate in world.letters.events):
+            elif not landed and not (may_be_letter and coordinate in world.dead_letters.events):
                 found.append(f"lost {coordinate}")
-            elif not landed and not world.letters.is_open(coordinate):
+            elif not landed and not world.dead_letters.is_open(coordinate):
                 found.append(f"dead letter lost {coordinate}")
         return found
 

@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from tests.ledger_letters import Coordinate, Letters
+from tests.ledger_letters import Coordinate, DeadLetters
 from tests.ledger_rules import Rule
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import RetriableError
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.ingest.batch.new_offsets import Novelty
+from tidemark.ingest.batch.new_offsets import NewOffsets
 from tidemark.sink.append import Committed, state_after, written_in
 from tidemark.sink.ledger import RESTORE, LedgerState, commits_since, in_generation, read_state
 from tidemark.sink.lineage import is_chained, takes_rows_away
@@ -70,7 +70,7 @@ class World:
         self.added: list[bool] = [False]
         self.forgotten = 0
         self.seqs = {CommitKind.BATCH: 0, CommitKind.REPLAY: 0}
-        self.letters = Letters(rng, by_sequence=Rule.STATUS_SEQUENCE in rules)
+        self.dead_letters = DeadLetters(rng, by_sequence=Rule.STATUS_SEQUENCE in rules)
         self.checkpoints: dict[str, Checkpoint] = {}
         self.outage = False
         self.decided: dict[str, list[Coordinate]] = {}
@@ -125,7 +125,9 @@ class World:
     def read_log(self, limit: int) -> LogPage:
         entries = self.log[self.forgotten :]
         if not self.holds(Rule.EMPTIED_BEHIND_RESTORE):
-            newest = next((e.own.base for e in reversed(entries) if e.own and is_chained(e)), 0)
+            newest = next(
+                (e.ledger_commit.base for e in reversed(entries) if e.ledger_commit and is_chained(e)), 0
+            )
             entries = [_hidden(e) if e.operation == _TRUNCATE and e.version <= newest else e for e in entries]
         return LogPage(entries[: -limit - 1 : -1], complete=limit > len(entries))
 
@@ -133,8 +135,8 @@ class World:
         read = read_state(self.read_log, accept_emptied=accept_emptied)
         state = in_generation(read, TOPIC_ID)
         if state.restored and state.newest and not self.holds(Rule.PUBLISHED_IN_EFFECT):
-            state = replace(state, done=state.newest.done)
-        return state if self.holds(Rule.CEILING) else replace(state, ceiling=state.marks)
+            state = replace(state, published=state.newest.published)
+        return state if self.holds(Rule.CEILING) else replace(state, high_water=state.marks)
 
     def completed(self, state: LedgerState) -> LedgerState:
         return with_completed(self.target, state)
@@ -146,46 +148,53 @@ class World:
         return SimpleNamespace(checkpoint=lambda identifier: self.checkpoints.get(identifier, absent))
 
     def append(
-        self, own: OwnCommit, rows: Iterable[Coordinate] = (), novelty: Novelty | None = None
+        self,
+        ledger_commit: LedgerCommit,
+        rows: Iterable[Coordinate] = (),
+        new_offsets: NewOffsets | None = None,
     ) -> Steps[Committed]:
         """As `sink.append.append`. A batch that asks the table conflicts with whoever changes its rows."""
-        undecided = novelty.undecided if novelty else {}
+        uncertain = new_offsets.uncertain if new_offsets else {}
 
         def decided() -> list[Coordinate]:
-            return [c for c in rows if not (within(undecided, c) and self.landed(c))]
+            return [c for c in rows if not (within(uncertain, c) and self.landed(c))]
 
-        yield from self._write(own, decided, reads=bool(undecided))
-        page = commits_since(self.read_log, own.base)
+        yield from self._write(ledger_commit, decided, reads=bool(uncertain))
+        page = commits_since(self.read_log, ledger_commit.base)
         if not self.holds(Rule.EMPTIED_DURING_BATCH):
             page = replace(
                 page, entries=[_hidden(e) if e.operation == _TRUNCATE else e for e in page.entries]
             )
-        return _found(written_in(page, TABLE, own))
+        return _found(written_in(page, TABLE, ledger_commit))
 
-    def append_replayed(self, own: OwnCommit, rows: list[Coordinate]) -> Steps[Committed]:
+    def append_replayed(self, ledger_commit: LedgerCommit, rows: list[Coordinate]) -> Steps[Committed]:
         """As `sink.replay_commit.append_replayed`: what the table lacks was decided before."""
-        yield from self._write(own, lambda: rows, reads=False)
-        page = commits_since(self.read_log, own.base)
+        yield from self._write(ledger_commit, lambda: rows, reads=False)
+        page = commits_since(self.read_log, ledger_commit.base)
         if not self.holds(Rule.RESTORED_DURING_REPLAY):
             page = replace(page, entries=[_hidden(e) if takes_rows_away(e) else e for e in page.entries])
-        return _found(replay_written_in(page, TABLE, own))
+        return _found(replay_written_in(page, TABLE, ledger_commit))
 
-    def _write(self, own: OwnCommit, decide: Callable[[], list[Coordinate]], *, reads: bool) -> Steps[None]:
+    def _write(
+        self, ledger_commit: LedgerCommit, decide: Callable[[], list[Coordinate]], *, reads: bool
+    ) -> Steps[None]:
         """A transaction of Delta: one seq a chain, serializable with what it read."""
-        replays = own.kind is CommitKind.REPLAY
+        replays = ledger_commit.kind is CommitKind.REPLAY
         chain = CommitKind.REPLAY if replays else CommitKind.BATCH
         fences = replays or self.holds(Rule.COMPARE_AND_SET)
-        skipped = fences and self.seqs[chain] >= own.seq
+        skipped = fences and self.seqs[chain] >= ledger_commit.seq
         begin = len(self.log)
         rows = decide()
         yield
         since = self.log[begin:]
-        overlaps = fences and any(e.own and (e.own.kind is CommitKind.REPLAY) is replays for e in since)
+        overlaps = fences and any(
+            e.ledger_commit and (e.ledger_commit.kind is CommitKind.REPLAY) is replays for e in since
+        )
         if not (skipped or overlaps or (reads and any(self.added[begin:]))):
-            self.seqs[chain] = max(own.seq, self.seqs[chain])
+            self.seqs[chain] = max(ledger_commit.seq, self.seqs[chain])
             if not self.holds(Rule.UNDONE_PASSED_ON):
-                own = replace(own, undone=())
-            self.commit("WRITE", self.rows[-1] + Counter(rows), own=own)
+                ledger_commit = replace(ledger_commit, undone=())
+            self.commit("WRITE", self.rows[-1] + Counter(rows), ledger_commit=ledger_commit)
         yield
 
     def open(
@@ -193,20 +202,20 @@ class World:
         run: str,
         state: LedgerState,
         marks: Marks,
-        done: Marks,
-        ceiling: Marks | None = None,
+        published: Marks,
+        high_water: Marks | None = None,
         kind: CommitKind = CommitKind.OPEN,
         **fields: Any,
     ) -> Steps[LedgerState]:
         """As `streams.generation.open_generation`."""
-        own = generation_after(
+        ledger_commit = generation_after(
             state,
             **{"stream": "s", "run": run, "topic_id": TOPIC_ID, "kind": kind, "reason": kind.value, **fields},
             marks=marks,
-            done=done,
-            ceiling=state.ceiling if ceiling is None else ceiling,
+            published=published,
+            high_water=state.high_water if high_water is None else high_water,
         )
-        committed = yield from self.append(own)
+        committed = yield from self.append(ledger_commit)
         return state_after(committed, state)
 
 

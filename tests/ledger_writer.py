@@ -9,10 +9,10 @@ from tests.ledger_rules import Rule
 from tests.ledger_world import TABLE, TOPIC_ID, Checkpoint, Coordinate, Steps, World, within
 
 from tidemark.contract.errors import LedgerError, RestartStream, RetriableError
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.ingest.batch.held_ledger import HeldLedger
-from tidemark.ingest.batch.new_offsets import Bounds, Novelty, novelty_of
+from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets, new_offsets_of
 from tidemark.ingest.start.decision import fresh_identifier
 from tidemark.ingest.start.marks_went_back import may_land_replayed
 from tidemark.sink.append import state_after
@@ -26,7 +26,7 @@ def writer(world: World, run: str) -> Steps[None]:
     state = yield from _opened(world, run, state)
     state = world.completed(state)
     if world.holds(Rule.REOPEN):
-        world.letters.reopen_undone(state.undone)
+        world.dead_letters.reopen_undone(state.undone)
         yield
     if world.holds(Rule.REPLAYS_FENCED) and may_land_replayed(state):
         yield from _fence(world, run)
@@ -59,7 +59,7 @@ def _opened(world: World, run: str, state: LedgerState) -> Steps[LedgerState]:
         except RetriableError as error:
             raise LedgerError("remembers the stream, and has no marks") from error
     if state.restored:
-        return (yield from world.open(run, state, state.marks, state.done))
+        return (yield from world.open(run, state, state.marks, state.published))
     return state
 
 
@@ -80,8 +80,8 @@ def in_replay_chain(world: World, state: LedgerState, decide: Any, run: str) -> 
         world.decided[token] = rows
         try:
             yield
-            own = OwnCommit(CommitKind.REPLAY, "s", TOPIC_ID, token, tried, state.version)
-            return (yield from world.append_replayed(own, rows)).version
+            ledger_commit = LedgerCommit(CommitKind.REPLAY, "s", TOPIC_ID, token, tried, state.version)
+            return (yield from world.append_replayed(ledger_commit, rows)).version
         except RetriableError:
             yield
         finally:
@@ -133,38 +133,38 @@ def _land(
         elif now.restored:
             raise RestartStream("restored")
         else:
-            held.state = now.done_at_least(held.state.done.highest(held.completed))
+            held.state = now.published_at_least(held.state.published.highest(held.completed))
         yield
     if world.holds(Rule.NO_GAP):
         held.check_joins(bounds)
     if bounds.end <= held.state.resume and not held.state.recovering:
         _done(world, held, bounds)
         return
-    novelty = novelty_of(bounds, held.state)
-    novel = [c for c in records if _novel(novelty, c)]
+    new_offsets = new_offsets_of(bounds, held.state)
+    is_new = [c for c in records if _is_new(new_offsets, c)]
     if world.outage and world.rng.random() < 0.25:
-        for coordinate in novel:
-            world.letters.topic.append(coordinate)
+        for coordinate in is_new:
+            world.dead_letters.topic.append(coordinate)
             yield
         _done(world, held, bounds, landed=False)
         return
-    own = held.next_commit(batch_id, len(world.log), bounds)
-    committed = yield from world.append(own, [c for c in novel if c not in bad], novelty)
+    ledger_commit = held.next_commit(batch_id, len(world.log), bounds)
+    committed = yield from world.append(ledger_commit, [c for c in is_new if c not in bad], new_offsets)
     held.state = state_after(committed, held.state)
     yield
-    for coordinate in novel:
+    for coordinate in is_new:
         if coordinate in bad:
-            world.letters.topic.append(coordinate)
+            world.dead_letters.topic.append(coordinate)
             yield
     _done(world, held, bounds)
 
 
 def _done(world: World, held: HeldLedger, bounds: Bounds, *, landed: bool = True) -> None:
-    held.done_up_to(bounds.end, landed=landed)
+    held.published_up_to(bounds.end, landed=landed)
     world.advanced.add(held.plan.run)
 
 
-def _novel(novelty: Novelty, coordinate: Coordinate) -> bool:
+def _is_new(new_offsets: NewOffsets, coordinate: Coordinate) -> bool:
     partition, offset = coordinate
-    fresh = partition in novelty.fresh and offset >= novelty.fresh[partition]
-    return novelty.all_fresh or fresh or within(novelty.undecided, coordinate)
+    fresh = partition in new_offsets.fresh and offset >= new_offsets.fresh[partition]
+    return new_offsets.all_fresh or fresh or within(new_offsets.uncertain, coordinate)

@@ -16,8 +16,8 @@ from tidemark.config.load import parse_settings
 from tidemark.config.settings import Settings
 from tidemark.contract import records
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.contract.observer import SilentObserver
-from tidemark.contract.own_commit import OwnCommit
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, produce
 from tidemark.ingest.application import Ingest, StreamOutcome
@@ -124,7 +124,7 @@ class StreamUnderTest:
         kafka = self.settings().kafka
         return GroupOffsets(KafkaAdmin(kafka), kafka.consumer.group_id)
 
-    def own_commits(self) -> list[OwnCommit]:
+    def ledger_commits(self) -> list[LedgerCommit]:
         """Oldest first."""
         entries = DeltaLog(self.spark, self.table)(1000).entries
         return [e.own for e in reversed(entries) if e.own is not None]
@@ -135,18 +135,20 @@ class StreamUnderTest:
         topic = admin.find(f"{self.topic}-dlq")
         if topic is None:
             return []
-        letters = read_range(
+        dead_letters = read_range(
             self.spark, admin.kafka, topic, start=admin.earliest(topic), end=admin.ends(topic)
         ).collect()
         found = []
-        for letter in letters:
-            headers = [(h["name"], h["value"]) for h in letter[records.HEADERS]]
+        for dead_letter in dead_letters:
+            headers = [(h["name"], h["value"]) for h in dead_letter[records.HEADERS]]
             ours = {n.removeprefix("__dlq.errors."): v for n, v in headers if n.startswith("__dlq.errors.")}
             found.append(
                 {
-                    "value": None if letter[records.PAYLOAD] is None else bytes(letter[records.PAYLOAD]),
-                    "key": None if letter[records.KEY] is None else bytes(letter[records.KEY]),
-                    "partition": letter[records.PARTITION],
+                    "value": None
+                    if dead_letter[records.PAYLOAD] is None
+                    else bytes(dead_letter[records.PAYLOAD]),
+                    "key": None if dead_letter[records.KEY] is None else bytes(dead_letter[records.KEY]),
+                    "partition": dead_letter[records.PARTITION],
                     "headers": headers,
                     **{
                         name: None if value is None else bytes(value).decode() for name, value in ours.items()

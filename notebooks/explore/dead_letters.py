@@ -30,15 +30,15 @@ dbutils.widgets.text("stream", "user-events")
 
 # COMMAND ----------
 
-from tidemark.operations.dead_letter_jobs import letters_of_stream
+from tidemark.operations.dead_letter_jobs import dead_letters_of_stream
 from tidemark.platform.notebook import open_notebook
 
 run = open_notebook(dbutils)
-letters = letters_of_stream(spark, run.settings, run.values["stream"])
-display(letters.groupBy("failure_code", "status").count().orderBy("count", ascending=False))
+dead_letters = dead_letters_of_stream(spark, run.settings, run.values["stream"])
+display(dead_letters.groupBy("failure_code", "status").count().orderBy("count", ascending=False))
 
 # COMMAND ----------
 
 text = "make_valid_utf8(string(message_payload)) AS text"
-shown = letters.selectExpr("letter_id", "failure_code", "failure_message", "status", "failed_at", text)
+shown = dead_letters.selectExpr("letter_id", "failure_code", "failure_message", "status", "failed_at", text)
 display(shown.orderBy("failed_at", ascending=False).limit(100))

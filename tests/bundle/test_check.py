@@ -166,7 +166,7 @@ def test_a_mistake_is_found_with_its_place_and_its_mend(
     path.write_text(text.replace(right, wrong, 1))
     found = [f for f in check_bundle(bundle) if f.rule == rule]
     assert found, f"{rule} was not found"
-    assert all(f.mend and f.problem and f.line > 0 for f in found)
+    assert all(f.fix and f.problem and f.line > 0 for f in found)
 
 
 def test_every_rule_has_a_mistake() -> None:

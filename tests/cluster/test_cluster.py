@@ -244,9 +244,11 @@ def _dead_letters(settings: Settings, spark: SparkSession, topic: str) -> set[tu
     admin = KafkaAdmin(settings.kafka)
     found = admin.find(f"{topic}-dlq")
     assert found is not None
-    letters = read_range(spark, admin.kafka, found, start=admin.earliest(found), end=admin.ends(found))
+    dead_letters = read_range(spark, admin.kafka, found, start=admin.earliest(found), end=admin.ends(found))
     prefix = "__dlq.errors."
-    headers = [{h["name"]: h["value"] for h in r[0] or ()} for r in letters.select(records.HEADERS).collect()]
+    headers = [
+        {h["name"]: h["value"] for h in r[0] or ()} for r in dead_letters.select(records.HEADERS).collect()
+    ]
     return {(int(h[f"{prefix}partition"]), int(h[f"{prefix}offset"])) for h in headers}
 
 

@@ -150,7 +150,7 @@ class Browser:
         found = self._ask("POST", f"{self._session}/se/log", {"type": "browser"})
         return [str(e["message"]) for e in found if e["level"] == "SEVERE"]
 
-    def picture(self, path: Path) -> None:
+    def rendering(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(self._ask("GET", f"{self._session}/screenshot")))
 

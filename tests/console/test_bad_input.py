@@ -23,7 +23,7 @@ SCRIPT = b"<script>alert(1)</script>"
 WHY = {"why": "mended by the producer"}
 
 
-def letters_of(flow: StreamUnderTest) -> dict[int, str]:
+def dead_letters_of(flow: StreamUnderTest) -> dict[int, str]:
     """Offset → id of each dead letter in the table."""
     rows = flow.spark.read.format("delta").load(f"{flow.table.path}_dlq").collect()
     return {r["stream_offset"]: r["letter_id"] for r in rows}
@@ -46,13 +46,13 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
     flow.land()
     with httpx.Client(base_url=console(flow).server.url, timeout=60) as client:
 
-        def page(letter: str, stream_: str = NAME) -> httpx.Response:
+        def page(dead_letter: str, stream_: str = NAME) -> httpx.Response:
             return client.get(
-                "/dead-letters/letter", params={"stream": stream_, "id": letter}, headers=ALLOWED
+                "/dead-letters/letter", params={"stream": stream_, "id": dead_letter}, headers=ALLOWED
             )
 
-        def act(letter: str, **fields: str) -> httpx.Response:
-            form = {"stream": NAME, "id": letter, **fields}
+        def act(dead_letter: str, **fields: str) -> httpx.Response:
+            form = {"stream": NAME, "id": dead_letter, **fields}
             return client.post("/dead-letters/letter", data=form, headers=ALLOWED)
 
         assert client.post("/dead-letters/bring-in", data={"stream": NAME}).status_code == 401
@@ -62,7 +62,7 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
         client.post("/dead-letters/bring-in", data={"stream": NAME}, headers=ALLOWED)
         gauge = f'tidemark_dead_letters_open{{stream="{NAME}"}} 2.0'
         assert within(20, lambda: gauge in client.get("/actuator/prometheus").text)
-        letters = letters_of(flow)
+        dead_letters = dead_letters_of(flow)
         # Page after page, each letter once; a place that is none is the first page.
         monkeypatch.setattr(desk, "MOST_LISTED", 1)
         first = client.get("/dead-letters", params={"stream": NAME}).text
@@ -75,24 +75,24 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
             assert client.get("/dead-letters", params={"stream": NAME, "after": place}).status_code == 200
         said = client.get("/dead-letters", params={"stream": NAME, "said": "Your token expired"}).text
         assert "Your token expired" not in said, "no link puts words into the page"
-        shown = page(letters[1]).text + page(letters[2]).text
+        shown = page(dead_letters[1]).text + page(dead_letters[2]).text
         assert "&lt;script&gt;alert(1)" in shown
         assert "<script>alert" not in shown
         assert "<img src=x" not in shown
         assert (
             "alert(1)"
-            not in client.get("/dead-letters/letter", params={"stream": NAME, "id": letters[1]}).text
+            not in client.get("/dead-letters/letter", params={"stream": NAME, "id": dead_letters[1]}).text
         )  # payloads are for those who signed in
         # So are notes: who replays quotes a payload there, and so does a replay that fails.
-        assert "parked now" in act(letters[2], action="park", why="her card is 4111").text
-        assert "her card is 4111" in page(letters[2]).text
-        asked = {"stream": NAME, "id": letters[2]}
+        assert "parked now" in act(dead_letters[2], action="park", why="her card is 4111").text
+        assert "her card is 4111" in page(dead_letters[2]).text
+        asked = {"stream": NAME, "id": dead_letters[2]}
         unsigned = client.get("/dead-letters/letter", params=asked).text
         assert ("parked" in unsigned, "her card" in unsigned) == (True, False)
-        for letter in ("../../../etc/passwd", "' OR 1=1 --", "\0", "é" * 2000, ""):
-            answer = page(letter)
+        for dead_letter in ("../../../etc/passwd", "' OR 1=1 --", "\0", "é" * 2000, ""):
+            answer = page(dead_letter)
             assert (answer.status_code, "has no dead letter" in answer.text) == (404, True)
-        answer = page(letters[1], "nowhere")
+        answer = page(dead_letters[1], "nowhere")
         assert (answer.status_code, answer.json()["hint"]) == (404, f"there are {NAME}")
         assert (
             client.get("/dead-letters", params={"stream": SCRIPT.decode()}, headers=AS_PAGE).status_code
@@ -101,17 +101,17 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
         assert SCRIPT.decode() not in client.get("/dead-letters", params={"code": SCRIPT.decode()}).text
         for path in ("/static/..%2f..%2f..%2fpyproject.toml", "/static/../../contract/errors.py", "/%00"):
             assert client.get(path).status_code == 404, path
-        large = act(letters[1], action="replay", value="x" * 5_000_000, **WHY)
+        large = act(dead_letters[1], action="replay", value="x" * 5_000_000, **WHY)
         assert (large.status_code, "larger than" in large.text) == (413, True)
-        assert "say why" in act(letters[1], action="replay").text
-        assert "there is no action explode" in act(letters[1], action="explode", **WHY).text
+        assert "say why" in act(dead_letters[1], action="replay").text
+        assert "there is no action explode" in act(dead_letters[1], action="explode", **WHY).text
         assert act("nothing", action="park", **WHY).status_code == 404
         # What Spark would take for a variable is text, as everything a person types.
-        mended = '{"id": 7, "name": "it\'s ${env:HOME} \\\\ ${spark.app.name}"}'
-        assert "Resolved" in act(letters[1], action="replay", value=mended, **WHY).text
+        edited = '{"id": 7, "name": "it\'s ${env:HOME} \\\\ ${spark.app.name}"}'
+        assert "Resolved" in act(dead_letters[1], action="replay", value=edited, **WHY).text
     flow.options["fields"] = {"id": {"secret": True}}
     with httpx.Client(base_url=console(flow).server.url, timeout=60, headers=ALLOWED) as client:
-        hidden = client.get("/dead-letters/letter", params={"stream": NAME, "id": letters[2]}).text
+        hidden = client.get("/dead-letters/letter", params={"stream": NAME, "id": dead_letters[2]}).text
         (payload,) = re.findall(r"<pre>(.*?)</pre>", hidden, re.DOTALL)
         assert json.loads(html.unescape(payload)) == {"id": "********"}
         assert "<textarea" not in hidden, "what is masked cannot be sent back"

@@ -32,13 +32,13 @@ while (walk.nextNode()) for (const [from, to] of arguments[0])
 
 
 @pytest.fixture
-def picture(browser: Browser, tmp_path: Path) -> Callable[[str, StreamUnderTest], None]:
+def rendering(browser: Browser, tmp_path: Path) -> Callable[[str, StreamUnderTest], None]:
     """Takes a picture in which the folder and topic of a test have names that a reader knows."""
     folder = Path(os.environ.get("TIDEMARK_SCREENSHOTS") or tmp_path)
 
     def take(name: str, flow: StreamUnderTest) -> None:
         browser.run(NAMES_OF_A_READER, [[f"{flow.folder}/", ""], [flow.topic, "user.events.v1"]])
-        browser.picture(folder / f"console-{name}.png")
+        browser.rendering(folder / f"console-{name}.png")
 
     return take
 
@@ -64,7 +64,7 @@ def test_an_operator_sees_lag_fall_and_mends_a_dead_letter_with_nothing_but_the_
     stream: Callable[..., StreamUnderTest],
     console: Callable[..., Serving],
     browser: Browser,
-    picture: Callable[[str, StreamUnderTest], None],
+    rendering: Callable[[str, StreamUnderTest], None],
     running: Callable[[StreamUnderTest], None],
 ) -> None:
     flow = stream(partitions=2)
@@ -79,7 +79,7 @@ def test_an_operator_sees_lag_fall_and_mends_a_dead_letter_with_nothing_but_the_
     browser.wait_for(
         lambda: browser.run("return document.querySelectorAll('svg polyline').length") == 2, "charts"
     )
-    picture("streams", flow)
+    rendering("streams", flow)
 
     browser.tab_to("Sign in")
     browser.keys(ENTER)
@@ -102,7 +102,7 @@ def test_an_operator_sees_lag_fall_and_mends_a_dead_letter_with_nothing_but_the_
     browser.keys(ENTER)
     browser.wait_for_text("The newest 1")
     assert "code=TYPE_MISMATCH" in browser.path
-    picture("dead-letters", flow)
+    rendering("dead-letters", flow)
 
     coordinates = browser.run("return document.querySelector('h2 ~ div td a').innerText")
     browser.run("document.querySelector('main').focus()")
@@ -111,12 +111,12 @@ def test_an_operator_sees_lag_fall_and_mends_a_dead_letter_with_nothing_but_the_
     browser.wait_for_text("TYPE_MISMATCH", "not a number")
     act(browser, "Try, changing nothing", why="what would happen")
     browser.wait_for_text("It would be rejected again: TYPE_MISMATCH", timeout=90)
-    mend(browser, '{"id": 201, "name": "mended by Ann"}')
+    fix(browser, '{"id": 201, "name": "mended by Ann"}')
     act(browser, "Replay", why="the sender sent text")
     browser.wait_for_text(
         "Resolved: its row is in the table.", "resolved", "Ann: the sender sent text", timeout=90
     )
-    picture("dead-letter", flow)
+    rendering("dead-letter", flow)
     assert 201 in flow.ids()
 
     browser.resize(375, 740)
@@ -127,13 +127,13 @@ def test_an_operator_sees_lag_fall_and_mends_a_dead_letter_with_nothing_but_the_
     browser.prefer("dark")
     browser.open(serving.server.url)
     browser.wait_for_text("Lag: 0", "Rejected and open: MALFORMED_JSON", timeout=60)
-    picture("phone-dark", flow)
+    rendering("phone-dark", flow)
     colour = browser.run("return getComputedStyle(document.body).backgroundColor")
     assert sum(int(part) for part in colour[4:-1].split(",")) < 150, colour
     assert browser.errors() == []
 
 
-def mend(browser: Browser, value: str) -> None:
+def fix(browser: Browser, value: str) -> None:
     """Replaces the payload in the form, as a person who selects all and types."""
     browser.run("document.querySelector('main').focus()")
     browser.tab_to("TEXTAREA value")

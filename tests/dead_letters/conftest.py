@@ -11,39 +11,39 @@ import pytest
 from pyspark.sql import Row
 from tests.stream_under_test import NAME, StreamUnderTest, stream  # noqa: F401  # a fixture
 
-from tidemark.contract.dead_letters import LETTER_ID
+from tidemark.contract.dead_letters import DEAD_LETTER_ID
 from tidemark.dead_letters.files import collectable
-from tidemark.dead_letters.replay import Replayed, replay
-from tidemark.dead_letters.selection import Choice
-from tidemark.dead_letters.table import LetterTable
-from tidemark.dead_letters.table_query import keep_letters, letter_target
+from tidemark.dead_letters.replay import ReplayResult, replay
+from tidemark.dead_letters.selection import Selection
+from tidemark.dead_letters.table import DeadLetterTable
+from tidemark.dead_letters.table_query import dead_letter_target, keep_dead_letters
 from tidemark.source.topics import KafkaAdmin
 
 
 @dataclass
-class Letters:
+class DeadLetters:
     stream: StreamUnderTest
 
     @property
-    def table(self) -> LetterTable:
-        return LetterTable(self.stream.table)
+    def table(self) -> DeadLetterTable:
+        return DeadLetterTable(self.stream.table)
 
     def keep(self, **options: Any) -> None:
         """Bring the DLQ table up to the end of the DLQ topic."""
         settings = self.stream.settings(**options)
-        target = letter_target(self.stream.spark, settings, NAME, run=uuid.uuid4().hex)
-        keep_letters(self.stream.spark, settings, target)
+        target = dead_letter_target(self.stream.spark, settings, NAME, run=uuid.uuid4().hex)
+        keep_dead_letters(self.stream.spark, settings, target)
 
     def replay(
-        self, choice: Choice | None = None, *, options: dict[str, Any] | None = None, **how: Any
-    ) -> Replayed:
+        self, selection: Selection | None = None, *, options: dict[str, Any] | None = None, **how: Any
+    ) -> ReplayResult:
         settings = self.stream.settings(**(options or {}))
-        target = letter_target(self.stream.spark, settings, NAME, run=uuid.uuid4().hex)
-        return replay(self.stream.spark, KafkaAdmin(settings.kafka), target, choice or Choice(), **how)
+        target = dead_letter_target(self.stream.spark, settings, NAME, run=uuid.uuid4().hex)
+        return replay(self.stream.spark, KafkaAdmin(settings.kafka), target, selection or Selection(), **how)
 
     def rows(self) -> list[Row]:
         return sorted(
-            collectable(self.table.letters(self.stream.spark)).collect(),
+            collectable(self.table.dead_letters(self.stream.spark)).collect(),
             key=lambda r: (r["stream_partition"], r["stream_offset"]),
         )
 
@@ -52,9 +52,9 @@ class Letters:
         return [(row["stream_offset"], row["status"]) for row in self.rows()]
 
     def ids(self) -> list[str]:
-        return [row[LETTER_ID] for row in self.rows()]
+        return [row[DEAD_LETTER_ID] for row in self.rows()]
 
 
 @pytest.fixture
-def letters() -> Callable[[StreamUnderTest], Letters]:
-    return Letters
+def dead_letters() -> Callable[[StreamUnderTest], DeadLetters]:
+    return DeadLetters

@@ -6,23 +6,23 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.dead_letters.conftest import Letters
+from tests.dead_letters.conftest import DeadLetters
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
-from tidemark.contract.dead_letters import LetterStatus
-from tidemark.dead_letters.selection import Choice, Edit
-from tidemark.dead_letters.table_query import letter_target
-from tidemark.operations.maintain import Upkept, maintain
+from tidemark.contract.dead_letters import DeadLetterStatus
+from tidemark.dead_letters.selection import PayloadEdit, Selection
+from tidemark.dead_letters.table_query import dead_letter_target
+from tidemark.operations.maintain import MaintenanceResult, maintain
 
-MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
+MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
 
 @pytest.mark.guarantee("case: time-06", "case: replay-02")
 def test_a_reader_of_the_table_sees_each_letter_once_when_statuses_change_and_old_letters_are_forgotten(
-    stream: Callable[..., StreamUnderTest], letters: Callable[[StreamUnderTest], Letters]
+    stream: Callable[..., StreamUnderTest], dead_letters: Callable[[StreamUnderTest], DeadLetters]
 ) -> None:
     flow = stream()
-    kept = letters(flow)
+    kept = dead_letters(flow)
     seen = str(flow.folder / "seen")
 
     def bring(*values: bytes) -> None:
@@ -45,17 +45,17 @@ def test_a_reader_of_the_table_sees_each_letter_once_when_statuses_change_and_ol
 
     bring(BAD, BAD, good(1))
     assert read() == [0, 1]
-    assert kept.replay(Choice(letters=(f"{flow.topic}:0:0",)), edit=MENDED).resolved == 1
+    assert kept.replay(Selection(dead_letters=(f"{flow.topic}:0:0",)), edit=MENDED).resolved == 1
     bring(BAD)
     flow.spark.sql(f"OPTIMIZE {kept.table.facts.sql}")
     assert read() == [0, 1, 3]
 
-    target = letter_target(flow.spark, flow.settings(), NAME, run="upkeep")
+    target = dead_letter_target(flow.spark, flow.settings(), NAME, run="upkeep")
     in_two_days = datetime.now(UTC).date() + timedelta(days=2)
-    forgetting = Upkept(today=in_two_days, forget_letters_after=timedelta(days=1))
+    forgetting = MaintenanceResult(today=in_two_days, forget_letters_after=timedelta(days=1))
     told = {d.what: d.files for d in maintain(flow.spark, target, forgetting)}
     assert told["letters forgotten"] == 1
-    assert kept.statuses() == [(1, LetterStatus.NEW), (3, LetterStatus.NEW)]
+    assert kept.statuses() == [(1, DeadLetterStatus.NEW), (3, DeadLetterStatus.NEW)]
     assert flow.spark.table(kept.table.statuses.sql).where("stream_offset = 0").isEmpty()
     assert flow.ids() == [1, 7], "what it landed stays"
     bring(BAD)

@@ -8,30 +8,30 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
-from tests.dead_letters.conftest import Letters
+from tests.dead_letters.conftest import DeadLetters
 from tests.stream_under_test import BAD, StreamUnderTest, good
 from typer.testing import CliRunner
 
 from tidemark.cli.dead_letters import app
 from tidemark.cli.decode import app as decode_app
 from tidemark.contract import records
-from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters.listing import tally_of
-from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.dead_letters.table import event
 from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin
 
 MakeStream = Callable[..., StreamUnderTest]
-MakeLetters = Callable[[StreamUnderTest], Letters]
-MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
+MakeDeadLetters = Callable[[StreamUnderTest], DeadLetters]
+MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
 
 @pytest.mark.guarantee("case: dlq-01")
 def test_all_bytes_are_in_the_table_and_a_pointer_on_the_topic_when_a_letter_does_not_fit(
-    stream: MakeStream, letters: MakeLetters
+    stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
     create_topic(flow.broker.bootstrap, f"{flow.topic}-dlq", 1, max_message_bytes="10000")
@@ -50,7 +50,7 @@ def test_all_bytes_are_in_the_table_and_a_pointer_on_the_topic_when_a_letter_doe
     assert (bare["value"], bare["key"]) == (None, None)
     assert all(name.startswith("__dlq.") for name, _ in bare["headers"])
 
-    kept = letters(flow)
+    kept = dead_letters(flow)
     kept.keep()
     first, second, third = kept.rows()
     assert (bytes(third.message_payload), bytes(third.message_key)) == (BAD, b"k" * 20_000)
@@ -59,12 +59,12 @@ def test_all_bytes_are_in_the_table_and_a_pointer_on_the_topic_when_a_letter_doe
     assert [(h.name, bytes(h.value)) for h in first.message_headers] == [("h", b"v" * 200)]
     assert (first.failure_code, first.status) == ("TYPE_MISMATCH", "new")
     assert bytes(second.message_payload) == BAD
-    assert kept.replay(edit=Edit(expression="'{\"id\": 4}'")).resolved == 3
+    assert kept.replay(edit=PayloadEdit(expression="'{\"id\": 4}'")).resolved == 3
     assert flow.ids() == [3, 4, 4, 4]
 
 
 def test_letters_of_other_programs_are_kept_with_their_coordinates(
-    stream: MakeStream, letters: MakeLetters
+    stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
     create_topic(flow.broker.bootstrap, f"{flow.topic}-dlq", 1, message_timestamp_after_max_ms=str(2**63 - 1))
@@ -96,32 +96,34 @@ def test_letters_of_other_programs_are_kept_with_their_coordinates(
         ],
     )
 
-    kept = letters(flow)
+    kept = dead_letters(flow)
     kept.keep()
 
     unknown, from_spring, from_connect = kept.rows()
-    assert (from_spring.letter_id, from_spring.written_as) == ("orders:3:70000", "spring")
+    assert (from_spring.dead_letter_id, from_spring.written_as) == ("orders:3:70000", "spring")
     assert (from_spring.failure_class, from_spring.failure_message) == ("org.example.Wrong", "no such thing")
     assert [(h.name, bytes(h.value)) for h in from_spring.message_headers] == [("mine", b"kept")]
-    assert (from_connect.letter_id, from_connect.written_as) == ("orders:4:5", "connect")
+    assert (from_connect.dead_letter_id, from_connect.written_as) == ("orders:4:5", "connect")
     assert (from_connect.failure_class, from_connect.failure_message) == ("org.example.Broken", "broken")
     assert (unknown.stream_topic, bytes(unknown.message_payload)) == (f"{flow.topic}-dlq", b"c")
-    (counts,) = tally_of(kept.table.letters(flow.spark))
-    assert (counts.failure_code, counts.status, counts.letters) == ("UNKNOWN", "new", 3)
+    (counts,) = tally_of(kept.table.dead_letters(flow.spark))
+    assert (counts.failure_code, counts.status, counts.dead_letters) == ("UNKNOWN", "new", 3)
     assert counts.newest is not None
     assert counts.newest.isoformat() == "9999-12-31T23:59:59.999999"
 
-    once = kept.replay(edit=Edit(expression="'{\"id\": 6}'"))
+    once = kept.replay(edit=PayloadEdit(expression="'{\"id\": 6}'"))
     assert (once.resolved, once.already) == (3, 0)
     # As a replay leaves them that was killed before it noted what it landed.
-    kept.table.note(event(kept.table.letters(flow.spark), LetterStatus.NEW, by="x", note=F.lit(None)))
-    again = kept.replay(edit=Edit(expression="'{\"id\": 6}'"))
+    kept.table.note(
+        event(kept.table.dead_letters(flow.spark), DeadLetterStatus.NEW, by="x", note=F.lit(None))
+    )
+    again = kept.replay(edit=PayloadEdit(expression="'{\"id\": 6}'"))
     assert (again.resolved, again.already) == (3, 3)
     assert flow.ids() == [1, 6, 6, 6]
 
 
 def test_no_record_takes_another_ones_place_when_its_producer_or_a_writer_of_the_dlq_topic_says_it_is_it(
-    stream: MakeStream, letters: MakeLetters
+    stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
     topic = KafkaAdmin(flow.settings().kafka).describe(flow.topic)
@@ -149,7 +151,7 @@ def test_no_record_takes_another_ones_place_when_its_producer_or_a_writer_of_the
     ]
     produce(flow.broker.bootstrap, f"{flow.topic}-dlq", straight)
 
-    kept = letters(flow)
+    kept = dead_letters(flow)
     kept.keep()
     found = {(r.stream_topic, r.stream_offset): bytes(r.message_payload) for r in kept.rows()}
     assert found == {
@@ -157,7 +159,9 @@ def test_no_record_takes_another_ones_place_when_its_producer_or_a_writer_of_the
         **{(f"{flow.topic}-dlq", at): b'{"id": 666}' for at in (3, 4)},
     }
     names = tuple(f"{flow.topic}:0:{at}" for at in range(3))
-    assert kept.replay(Choice(letters=names), edit=Edit(expression="'{\"id\": 7}'")).resolved == 3
+    assert (
+        kept.replay(Selection(dead_letters=names), edit=PayloadEdit(expression="'{\"id\": 7}'")).resolved == 3
+    )
     assert flow.ids() == [1, 7, 7, 7]
     assert [place[1:] for place in flow.landed()] == [(0, 0), (0, 1), (0, 2), (0, 3)]
 
@@ -179,12 +183,12 @@ def published(flow: StreamUnderTest, offset: int) -> tuple[bytes, bytes, dict[st
 
 @pytest.mark.guarantee("case: dlq-03")
 def test_a_person_sees_mends_and_replays_a_letter_by_the_command(
-    stream: MakeStream, letters: MakeLetters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stream: MakeStream, dead_letters: MakeDeadLetters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flow = stream()
     flow.produce(BAD, good(1), SampleRecord(b"{\x81}", key=b"k"))
     flow.land()
-    kept = letters(flow)
+    kept = dead_letters(flow)
     config = tmp_path / "tidemark.json"
     config.write_text(json.dumps(flow.document()), encoding="utf-8")
     runner = CliRunner()

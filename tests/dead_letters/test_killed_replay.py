@@ -10,11 +10,11 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from tests.dead_letters.conftest import Letters
+from tests.dead_letters.conftest import DeadLetters
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.contract.failpoints import VARIABLE
-from tidemark.dead_letters.selection import Choice
+from tidemark.dead_letters.selection import Selection
 
 MENDED = "replace(payload, '\"not a number\"', '7')"
 
@@ -27,12 +27,12 @@ MENDED = "replace(payload, '\"not a number\"', '7')"
 )
 @pytest.mark.timeout(900)
 def test_each_letter_lands_once_and_is_resolved_once_its_row_is_there_when_the_replay_is_killed_at_every_step(
-    stream: Callable[..., StreamUnderTest], letters: Callable[[StreamUnderTest], Letters]
+    stream: Callable[..., StreamUnderTest], dead_letters: Callable[[StreamUnderTest], DeadLetters]
 ) -> None:
     flow = stream(partitions=2)
     flow.produce(*[BAD] * 6, good(1), b"{\x81}")
     flow.land()
-    kept = letters(flow)
+    kept = dead_letters(flow)
     kept.keep()
     config = flow.folder / "tidemark.yml"
     config.write_text(json.dumps(flow.document()))
@@ -56,7 +56,7 @@ def test_each_letter_lands_once_and_is_resolved_once_its_row_is_there_when_the_r
     assert killed("replay-landed") == (landed, ["new"] * 7)
     assert killed("replay-noted") == (landed, ["new", *["resolved"] * 6])
 
-    assert kept.replay(Choice(codes=("TYPE_MISMATCH",))).chosen == 0
+    assert kept.replay(Selection(codes=("TYPE_MISMATCH",))).chosen == 0
     flow.produce(good(2))
     flow.land()
     assert flow.ids() == [1, 2, *[7] * 6]

@@ -11,21 +11,21 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from tests.dead_letters.conftest import Letters
+from tests.dead_letters.conftest import DeadLetters
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
-from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
+from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
 from tidemark.dead_letters.listing import tally_of
 from tidemark.dead_letters.republish import republish
-from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.dead_letters.table import schema_of
-from tidemark.dead_letters.table_query import letter_target
+from tidemark.dead_letters.table_query import dead_letter_target
 from tidemark.dev.producers import SampleRecord
 from tidemark.ingest.application import Ingest
 
 MakeStream = Callable[..., StreamUnderTest]
-MakeLetters = Callable[[StreamUnderTest], Letters]
-MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
+MakeDeadLetters = Callable[[StreamUnderTest], DeadLetters]
+MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 MANY = 100_000
 
 
@@ -56,18 +56,18 @@ def _generated_code(spark: SparkSession) -> Iterator[None]:
 
 
 def test_a_hundred_thousand_letters_are_listed_and_replayed_when_the_driver_may_hold_few(
-    stream: MakeStream, letters: MakeLetters
+    stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
     flow.produce(good(0))
     flow.land()
-    kept = letters(flow)
+    kept = dead_letters(flow)
     kept.table.create(flow.spark)
     payload = F.concat(
         F.lit('{"id": '), F.col("id"), F.lit(', "name": "'), F.repeat(F.lit("x"), 150), F.lit('"}')
     )
     told = {
-        LETTER_ID: F.concat(F.lit("former:0:"), F.col("id")),
+        DEAD_LETTER_ID: F.concat(F.lit("former:0:"), F.col("id")),
         "stream_topic": F.lit("former"),
         "stream_topic_id": F.lit("former"),
         "stream_partition": F.lit(0),
@@ -76,17 +76,19 @@ def test_a_hundred_thousand_letters_are_listed_and_replayed_when_the_driver_may_
         "failure_code": F.when(F.col("id") % 10 == 0, F.lit("RULE_VIOLATED")).otherwise("TYPE_MISMATCH"),
         "failed_at": F.timestamp_seconds(F.col("id")),
     }
-    fields = schema_of(LETTER_DDL).fields
+    fields = schema_of(DEAD_LETTER_DDL).fields
     columns = [told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields]
     with _results_of_at_most(flow.spark, "8m"), _generated_code(flow.spark):
         tracemalloc.start()
         kept.table.merge(flow.spark.range(MANY).select(*columns))
-        summary = tally_of(kept.table.letters(flow.spark))
-        oldest = Choice(codes=("RULE_VIOLATED",), limit=50).of(kept.table.letters(flow.spark)).collect()
+        summary = tally_of(kept.table.dead_letters(flow.spark))
+        oldest = (
+            Selection(codes=("RULE_VIOLATED",), limit=50).of(kept.table.dead_letters(flow.spark)).collect()
+        )
         done = kept.replay()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    assert {(r.failure_code, r.letters) for r in summary} == {
+    assert {(r.failure_code, r.dead_letters) for r in summary} == {
         ("TYPE_MISMATCH", 90_000),
         ("RULE_VIOLATED", 10_000),
     }
@@ -97,12 +99,12 @@ def test_a_hundred_thousand_letters_are_listed_and_replayed_when_the_driver_may_
 
 
 def test_a_replay_and_a_running_stream_do_not_hold_each_other_up_and_letters_are_kept_beside_it(
-    stream: MakeStream, letters: MakeLetters
+    stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream(
         **{"dead-letter": {"keep-table": True}, "processing": {"batch-size": 1, "poll-interval": 0.2}}
     )
-    kept = letters(flow)
+    kept = dead_letters(flow)
     flow.produce(BAD, good(1))
     running = Ingest(flow.spark, flow.settings())
     thread = threading.Thread(target=running.run)
@@ -129,18 +131,18 @@ def test_a_replay_and_a_running_stream_do_not_hold_each_other_up_and_letters_are
 
 @pytest.mark.guarantee("case: replay-01")
 def test_a_record_that_always_fails_is_parked_with_one_counter_when_it_went_round_by_the_topic(
-    stream: MakeStream, letters: MakeLetters
+    stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
-    kept = letters(flow)
+    kept = dead_letters(flow)
     flow.produce(SampleRecord(BAD, key=b"k", headers=[("h", b"1"), ("h", b"2")]))
     published, counters = [], []
     for _ in range(3):
         flow.land()
         kept.keep()
         settings = flow.settings()
-        target = letter_target(flow.spark, settings, NAME, run="here")
-        published.append(republish(flow.spark, settings, target, Choice(), most=2))
+        target = dead_letter_target(flow.spark, settings, NAME, run="here")
+        published.append(republish(flow.spark, settings, target, Selection(), most=2))
         newest = max(kept.rows(), key=lambda row: row.stream_offset)
         counters.append([bytes(h.value) for h in newest.message_headers if h.name == "__dlq.replay.count"])
         assert [h.name for h in newest.message_headers].count("h") == 2

@@ -9,16 +9,16 @@ from collections.abc import Callable
 
 import pytest
 from pyspark.errors import PySparkException
-from tests.dead_letters.conftest import Letters
+from tests.dead_letters.conftest import DeadLetters
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.contract import failpoints as fault_points
-from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import TidemarkError
-from tidemark.dead_letters.selection import Edit
+from tidemark.dead_letters.selection import PayloadEdit
 from tidemark.dev.producers import SampleRecord
 
-MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
+MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 HOPELESS = b"{\x81}"
 STEPS = {
     "land": ("batch-start", "before-append", "after-append", "before-publish", "publish", "after-publish"),
@@ -30,12 +30,12 @@ STEPS = {
 @pytest.mark.timeout(600)
 def test_each_record_is_a_row_or_an_open_letter_once_when_any_step_is_cut_off(
     stream: Callable[..., StreamUnderTest],
-    letters: Callable[[StreamUnderTest], Letters],
+    dead_letters: Callable[[StreamUnderTest], DeadLetters],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chance = random.Random(20261)
     flow = stream(partitions=2)
-    kept = letters(flow)
+    kept = dead_letters(flow)
     produced: dict[tuple[int, int], bytes | None] = {}
     ends = [0, 0]
     cut: Counter[str] = Counter()
@@ -43,7 +43,7 @@ def test_each_record_is_a_row_or_an_open_letter_once_when_any_step_is_cut_off(
     def produce() -> None:
         batch = []
         for _ in range(chance.randint(4, 12)):
-            value = chance.choice([good(chance.randint(1, 9)), good(10), BAD, BAD, HOPELESS, None])
+            value = chance.selection([good(chance.randint(1, 9)), good(10), BAD, BAD, HOPELESS, None])
             partition = chance.randrange(2)
             batch.append(SampleRecord(value, key=b"k", partition=partition))
             produced[(partition, ends[partition])] = value
@@ -59,7 +59,7 @@ def test_each_record_is_a_row_or_an_open_letter_once_when_any_step_is_cut_off(
             kept.replay(edit=MENDED)
 
     def cut_off(step: str) -> None:
-        point = chance.choice(STEPS[step])
+        point = chance.selection(STEPS[step])
         fault_points.forget()
         monkeypatch.setenv(fault_points.VARIABLE, f"{point}=raise")
         try:
@@ -86,7 +86,7 @@ def test_each_record_is_a_row_or_an_open_letter_once_when_any_step_is_cut_off(
     assert set(cut) == set(STEPS), "each kind of step was cut off"
     landed = [(p, o) for _, p, o in flow.landed()]
     rows = {(row.stream_partition, row.stream_offset): row for row in kept.rows()}
-    still_open = {at for at, row in rows.items() if row.status != LetterStatus.RESOLVED}
+    still_open = {at for at, row in rows.items() if row.status != DeadLetterStatus.RESOLVED}
     assert len(landed) == len(set(landed))
     assert len(rows) == len(kept.rows())
     assert set(landed) | still_open == {at for at, value in produced.items() if value is not None}

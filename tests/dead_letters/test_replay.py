@@ -8,29 +8,29 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
-from tests.dead_letters.conftest import Letters
+from tests.dead_letters.conftest import DeadLetters
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
-from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters import replay as replay_module
-from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.dead_letters.table import event
-from tidemark.dead_letters.table_query import letter_target
+from tidemark.dead_letters.table_query import dead_letter_target
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic
-from tidemark.operations.rewind import To, rewind
+from tidemark.operations.rewind import RewindTarget, rewind
 from tidemark.source.topics import KafkaAdmin
 
 MakeStream = Callable[..., StreamUnderTest]
-MakeLetters = Callable[[StreamUnderTest], Letters]
-MENDED = Edit(expression="replace(payload, '\"not a number\"', '7')")
+MakeDeadLetters = Callable[[StreamUnderTest], DeadLetters]
+MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
 
 @pytest.mark.guarantee("case: decode-03", "case: dlq-03", "case: dlq-04")
 def test_each_letter_stands_once_with_its_record_when_it_was_published_twice(
-    stream: MakeStream, letters: MakeLetters
+    stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream(partitions=2)
     key, headers = b"\x00\x00\x00\x00\x01\x02", (("h", b"1"), ("h", b"2"), ("n", None))
@@ -48,7 +48,7 @@ def test_each_letter_stands_once_with_its_record_when_it_was_published_twice(
         "includeHeaders", "true"
     ).save()
 
-    kept = letters(flow)
+    kept = dead_letters(flow)
     kept.keep()
     kept.keep()
 
@@ -62,40 +62,44 @@ def test_each_letter_stands_once_with_its_record_when_it_was_published_twice(
 
 
 @pytest.fixture(scope="module")
-def kept(spark: SparkSession, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Letters:
+def kept(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> DeadLetters:
     """Letters of one stream at the offsets 1, 3, 4 and 5: one for each test, with a code of its own."""
     create_topic(broker.bootstrap, "four-letters", 1)
     flow = StreamUnderTest(spark, broker, "four-letters", tmp_path_factory.mktemp("four-letters"))
     flow.produce(good(1), BAD, good(3), b'{"id": null, "name": "x"}', b"{\x81}", b"{")
     flow.land()
-    kept = Letters(flow)
+    kept = DeadLetters(flow)
     kept.keep()
     return kept
 
 
-def letter(kept: Letters, offset: int) -> Row:
+def dead_letter(kept: DeadLetters, offset: int) -> Row:
     return next(row for row in kept.rows() if row.stream_offset == offset)
 
 
 @pytest.mark.guarantee("case: dlq-04")
 def test_a_mended_letter_lands_once_under_its_own_coordinates_when_it_is_replayed_twice(
-    kept: Letters,
+    kept: DeadLetters,
 ) -> None:
     flow, before, others = kept.stream, kept.stream.ids(), kept.statuses()
     others.remove((1, "new"))
 
-    looked = kept.replay(Choice(codes=("TYPE_MISMATCH",)), edit=MENDED, dry_run=True)
+    looked = kept.replay(Selection(codes=("TYPE_MISMATCH",)), edit=MENDED, dry_run=True)
     assert (looked.chosen, looked.resolved, looked.version) == (1, 1, None)
     assert kept.statuses() == sorted([(1, "new"), *others])
-    done = kept.replay(Choice(codes=("TYPE_MISMATCH",)), edit=MENDED, by="ann")
+    done = kept.replay(Selection(codes=("TYPE_MISMATCH",)), edit=MENDED, by="ann")
     assert (done.chosen, done.resolved, done.already, done.waiting) == (1, 1, 0, 0)
-    again = kept.replay(Choice(letters=(kept.ids()[0],), statuses=(LetterStatus.RESOLVED,)), edit=MENDED)
+    again = kept.replay(
+        Selection(dead_letters=(kept.ids()[0],), statuses=(DeadLetterStatus.RESOLVED,)), edit=MENDED
+    )
     assert (again.resolved, again.already) == (1, 1)
 
     assert kept.statuses() == sorted([(1, "resolved"), *others])
     assert flow.landed()[1][2] == 1
     assert flow.ids() == sorted([*before, 7])
-    row = letter(kept, 1)
+    row = dead_letter(kept, 1)
     assert bytes(row.message_payload) == BAD, "the original bytes stay"
     assert row.edit == str(MENDED)
     flow.produce(good(50))
@@ -104,72 +108,72 @@ def test_a_mended_letter_lands_once_under_its_own_coordinates_when_it_is_replaye
 
 
 def test_a_mended_letter_that_the_table_would_refuse_is_rejected_by_itself(
-    stream: MakeStream, letters: MakeLetters
+    stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
     flow.produce(good(1), BAD, b"{")
     flow.land()
     flow.spark.sql(f"ALTER TABLE {flow.table.sql} ADD CONSTRAINT small CHECK (id < 100)")
-    kept = letters(flow)
+    kept = dead_letters(flow)
     kept.keep()
-    mended = Edit(expression="if(payload = '{', '{\"id\": 3}', '{\"id\": 666}')")
-    done = kept.replay(Choice(), edit=mended)
+    edited = PayloadEdit(expression="if(payload = '{', '{\"id\": 3}', '{\"id\": 666}')")
+    done = kept.replay(Selection(), edit=edited)
     assert (done.resolved, done.rejected, done.codes) == (1, 1, {"RULE_VIOLATED": 1})
     assert flow.ids() == [1, 3]
 
 
-def test_a_letter_is_parked_when_it_failed_three_times(kept: Letters) -> None:
+def test_a_letter_is_parked_when_it_failed_three_times(kept: DeadLetters) -> None:
     before = kept.stream.ids()
-    those = Choice(codes=("INVALID_UTF8",))
+    those = Selection(codes=("INVALID_UTF8",))
     assert [kept.replay(those).rejected for _ in range(2)] == [1, 1]
-    assert (letter(kept, 4).status, letter(kept, 4).attempts) == ("new", 2)
+    assert (dead_letter(kept, 4).status, dead_letter(kept, 4).attempts) == ("new", 2)
     assert kept.replay(those).parked == 1
-    assert (letter(kept, 4).status, letter(kept, 4).attempts) == ("parked", 3)
+    assert (dead_letter(kept, 4).status, dead_letter(kept, 4).attempts) == ("parked", 3)
     assert kept.replay(those).chosen == 0, "a parked letter is replayed only when it is named"
-    named = Choice(letters=(f"{kept.stream.topic}:0:4",))
-    assert kept.replay(named, edit=Edit(expression="'{\"id\": 8}'")).resolved == 1
+    named = Selection(dead_letters=(f"{kept.stream.topic}:0:4",))
+    assert kept.replay(named, edit=PayloadEdit(expression="'{\"id\": 8}'")).resolved == 1
     assert kept.stream.ids() == sorted([*before, 8])
 
 
-def test_a_letter_is_open_again_when_the_table_is_restored_to_before_its_row(kept: Letters) -> None:
+def test_a_letter_is_open_again_when_the_table_is_restored_to_before_its_row(kept: DeadLetters) -> None:
     flow, before, version = kept.stream, kept.stream.ids(), kept.stream.state().version
-    mend = {"choice": Choice(codes=("MALFORMED_JSON",)), "edit": Edit(expression="'{\"id\": 9}'")}
-    assert kept.replay(**mend).resolved == 1
+    fix = {"choice": Selection(codes=("MALFORMED_JSON",)), "edit": PayloadEdit(expression="'{\"id\": 9}'")}
+    assert kept.replay(**fix).resolved == 1
     assert flow.ids() == sorted([*before, 9])
 
     # A host whose clock is ahead says so once more.
-    resolved = kept.table.letters(flow.spark).where("stream_offset = 5")
+    resolved = kept.table.dead_letters(flow.spark).where("stream_offset = 5")
     ahead = F.expr("current_timestamp() + INTERVAL 1 HOUR")
     kept.table.note(
-        event(resolved, LetterStatus.RESOLVED, by="ahead", note=F.lit("")).withColumn("at", ahead)
+        event(resolved, DeadLetterStatus.RESOLVED, by="ahead", note=F.lit("")).withColumn("at", ahead)
     )
-    assert letter(kept, 5).status_by == "ahead"
+    assert dead_letter(kept, 5).status_by == "ahead"
 
     flow.spark.sql(f"RESTORE TABLE {flow.table.sql} TO VERSION AS OF {version}")
     flow.produce(good(60))
     flow.land()
     assert flow.ids() == sorted([*before, 60])
-    assert letter(kept, 5).status == "new", "the stream's own start reopens it"
-    assert kept.replay(**mend).resolved == 1
+    assert dead_letter(kept, 5).status == "new", "the stream's own start reopens it"
+    assert kept.replay(**fix).resolved == 1
     assert flow.ids() == sorted([*before, 9, 60])
-    assert letter(kept, 5).status == "resolved"
+    assert dead_letter(kept, 5).status == "resolved"
 
 
 def test_a_row_lands_once_when_the_marks_go_back_between_a_replays_look_and_its_append(
-    stream: MakeStream, letters: MakeLetters, monkeypatch: pytest.MonkeyPatch
+    stream: MakeStream, dead_letters: MakeDeadLetters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = stream()
     flow.produce(good(1), b'{"id": 2}')
     flow.land(rules=[{"name": "named", "expr": "name IS NOT NULL"}])
-    kept = letters(flow)
+    kept = dead_letters(flow)
     kept.keep()
     reached: list[str] = []
 
     def the_stream_lands_it_meanwhile(point: str) -> None:
         if point == "replay-decided" and point not in reached:
             settings = flow.settings()
-            target = letter_target(flow.spark, settings, "events", run="by-hand")
-            rewind(flow.spark, KafkaAdmin(settings.kafka), target, To(earliest=True))
+            target = dead_letter_target(flow.spark, settings, "events", run="by-hand")
+            rewind(flow.spark, KafkaAdmin(settings.kafka), target, RewindTarget(earliest=True))
             flow.land()
         reached.append(point)
 
@@ -182,22 +186,24 @@ def test_a_row_lands_once_when_the_marks_go_back_between_a_replays_look_and_its_
 
 
 @pytest.mark.guarantee("case: merge-03")
-def test_a_record_is_refused_to_be_mended_by_chance(kept: Letters) -> None:
+def test_a_record_is_refused_to_be_mended_by_chance(kept: DeadLetters) -> None:
     before = kept.stream.ids()
     for expression, why in (("rand()", "deterministic"), ("nonsense(payload)", "nonsense"), ("(", "(")):
         with pytest.raises(UsageError, match=r"--edit") as refused:
-            kept.replay(edit=Edit(expression=expression))
+            kept.replay(edit=PayloadEdit(expression=expression))
         assert why in str(refused.value)
     with pytest.raises(UsageError, match=r"not topic:partition:offset"):
-        kept.replay(Choice(letters=("7",)))
-    patched = kept.replay(Choice(codes=("REQUIRED_FIELD",)), edit=Edit(patch={"id": 70, "name": None}))
+        kept.replay(Selection(dead_letters=("7",)))
+    patched = kept.replay(
+        Selection(codes=("REQUIRED_FIELD",)), edit=PayloadEdit(patch={"id": 70, "name": None})
+    )
     assert patched.resolved == 1
     assert kept.stream.ids() == sorted([*before, 70])
 
 
 @pytest.mark.guarantee("reliability: twelve fields of the envelope")
 def test_the_envelope_holds_twelve_fields_and_is_read_back_when_it_is_the_format(
-    stream: MakeStream, letters: MakeLetters
+    stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     import json
 
@@ -216,7 +222,7 @@ def test_the_envelope_holds_twelve_fields_and_is_read_back_when_it_is_the_format
     assert (envelopes[0]["original_partition"], envelopes[0]["original_offset"]) == ("0", 0)
     assert (envelopes[1]["original_value"], envelopes[1]["dlq_version"]) == ("base64:e4F9", "1.0")
 
-    kept = letters(flow)
+    kept = dead_letters(flow)
     kept.keep()
     rows = kept.rows()
     assert [bytes(r.message_payload) for r in rows] == [BAD, b"{\x81}"]

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
 from tidemark.contract.errors import SchemaConflict
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.sink import table as tables
 from tidemark.sink.append import append
 
@@ -29,7 +29,7 @@ def test_a_table_is_clustered_by_the_columns_that_the_configuration_names(
     place = {"bucket": str(tmp_path), "path": "t"}
     tables.create(spark, table, schema, Destination(**place, cluster_by=("stream_offset", "id")))
     for number in range(2):
-        own = OwnCommit(
+        own = LedgerCommit(
             kind=CommitKind.BATCH,
             stream="s",
             topic_id="topic",

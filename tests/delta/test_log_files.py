@@ -10,15 +10,15 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import LedgerError
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.platform.files import LocalFiles
 from tidemark.sink.append import append
 from tidemark.sink.log_files import logs_in
 from tidemark.sink.table_log import DeltaLog, LogEntry, LogPage
 
 
-def said(page: LogPage) -> tuple[list[LogEntry], bool]:
+def summary_of_error(page: LogPage) -> tuple[list[LogEntry], bool]:
     """What the ledger reads of a page: Spark's history times a commit by its file, and lists nulls."""
     plain = [
         replace(e, timestamp=None, parameters={k: v for k, v in e.parameters.items() if v is not None})
@@ -31,14 +31,14 @@ def test_the_log_is_the_same_from_its_files_and_by_spark(spark: SparkSession, tm
     table = TableRef(path=str(tmp_path / "t"))
     assert logs_in(lambda _: LocalFiles())(table) is None
     for seq in (1, 2):
-        own = OwnCommit(CommitKind.BATCH, "s", "id", f"run/{seq}/1", seq, seq - 2, Marks({0: seq}))
+        own = LedgerCommit(CommitKind.BATCH, "s", "id", f"run/{seq}/1", seq, seq - 2, Marks({0: seq}))
         append(spark.range(3), table, own)
     spark.sql(f"DELETE FROM {table.sql} WHERE id = 1")
     spark.sql(f"RESTORE {table.sql} TO VERSION AS OF 0")
     log = logs_in(lambda _: LocalFiles())(table)
     assert log is not None
     for limit in (2, 4, 5):
-        assert said(log(limit)) == said(DeltaLog(spark, table)(limit))
+        assert summary_of_error(log(limit)) == summary_of_error(DeltaLog(spark, table)(limit))
 
 
 def test_a_commit_that_cannot_be_read_is_named(tmp_path: Path) -> None:

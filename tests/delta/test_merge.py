@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
 from tidemark.contract.errors import Fenced, RetriableError
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.sink import table as tables
 from tidemark.sink.append import Committed, append
 from tidemark.sink.merge import DELETES, PLACE, Entity, Ranges, insert, upsert
@@ -37,11 +37,11 @@ class Table:
         tables.create(spark, self.ref, schema, Destination(bucket="/", path="x"))
         self.log = DeltaLog(spark, self.ref)
 
-    def own(self, *, run: str = "run", seq: int | None = None, base: int | None = None) -> OwnCommit:
+    def own(self, *, run: str = "run", seq: int | None = None, base: int | None = None) -> LedgerCommit:
         entries = self.log(1000).entries
         newest = max((e.own.seq for e in entries if e.own), default=0)
         seq = newest + 1 if seq is None else seq
-        return OwnCommit(
+        return LedgerCommit(
             kind=CommitKind.BATCH,
             stream="s",
             topic_id="topic",
@@ -54,7 +54,7 @@ class Table:
     def rows(self, versions: Sequence[Version]) -> DataFrame:
         return self.spark.createDataFrame([(i, n, c, "topic", p, o, None) for i, n, c, p, o in versions], DDL)
 
-    def insert(self, *versions: Version, ranges: Ranges, own: OwnCommit | None = None) -> Committed:
+    def insert(self, *versions: Version, ranges: Ranges, own: LedgerCommit | None = None) -> Committed:
         return insert(self.rows(versions), self.ref, own or self.own(), ranges)
 
     def upsert(self, *versions: Version, entity: Entity = ENTITY) -> Committed:

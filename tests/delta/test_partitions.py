@@ -15,8 +15,8 @@ from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
 from tidemark.contract import records
 from tidemark.contract.errors import SchemaConflict
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.routes import Route
 from tidemark.sink import table as tables
 from tidemark.sink.append import append
@@ -98,7 +98,7 @@ def classified(spark: SparkSession, values: list[str | bytearray | None], ddl: s
 def land(table: TableRef, accepted: DataFrame, count: int) -> list[str | bytearray | None]:
     """What the values are in the table, by their numbers."""
     tables.create(accepted.sparkSession, table, accepted.schema, Destination(partition_columns=("country",)))
-    own = OwnCommit(CommitKind.BATCH, "s", "topic", "run/1/1", seq=1, base=0, marks=Marks({0: count}))
+    own = LedgerCommit(CommitKind.BATCH, "s", "topic", "run/1/1", seq=1, base=0, marks=Marks({0: count}))
     append(accepted.coalesce(1), table, own)
     landed = accepted.sparkSession.table(table.sql).orderBy("stream_offset")
     return [r["country"] for r in landed.select("country").collect()]

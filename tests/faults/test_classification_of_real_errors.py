@@ -17,7 +17,7 @@ from tests.faults import provocations as provoke
 from tidemark.contract.failures import Action, Scope
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.resilience.classification import Classifier
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 
 TRACES = Path(__file__).parents[1] / "golden" / "traces"
 FRAMES_KEPT = 2
@@ -109,21 +109,21 @@ def check(name: str, act: Callable[[], None]) -> None:
     rule, action = LIVE[name]
     with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is what the table is about
         act()
-    verdict = Classifier().classify(caught.value)
+    decision = Classifier().classify(caught.value)
     if os.environ.get("GOLDEN") == "write":
         TRACES.mkdir(parents=True, exist_ok=True)
         (TRACES / f"{name}.txt").write_text(text_of(caught.value), "utf-8")
-    assert (verdict.rule, verdict.action) == (rule, action), facts_of(caught.value)
-    assert verdict.counts_for_breaker == (action is RETRY)
-    assert (verdict.scope is Scope.RECORD) == (action is DLQ)
+    assert (decision.rule, decision.action) == (rule, action), error_info_of(caught.value)
+    assert decision.counts_for_breaker == (action is RETRY)
+    assert (decision.scope is Scope.RECORD) == (action is DLQ)
 
 
 @pytest.mark.guarantee("case: ops-01")
 @pytest.mark.parametrize("name", [*LIVE, *KEPT])
 def test_error_is_judged_when_only_its_text_is_left(name: str) -> None:
     rule, action = {**LIVE, **KEPT}[name]
-    verdict = Classifier().classify((TRACES / f"{name}.txt").read_text("utf-8"))
-    assert (verdict.rule, verdict.action) == (rule, action)
+    decision = Classifier().classify((TRACES / f"{name}.txt").read_text("utf-8"))
+    assert (decision.rule, decision.action) == (rule, action)
 
 
 def test_every_text_kept_is_judged() -> None:
@@ -189,4 +189,4 @@ def test_wait_is_read_when_s3_asks_to_slow_down() -> None:
         pytest.raises(Exception, match="SlowDown") as caught,
     ):
         provoke.put_object(endpoint)
-    assert facts_of(caught.value).retry_after == 3.0
+    assert error_info_of(caught.value).retry_after == 3.0

@@ -52,9 +52,9 @@ def test_scenario_2_invalid_message_schema_is_quarantined_and_the_pipeline_conti
     events.land()
     (report,) = events.reports
     assert (report.accepted, report.rejected) == (2, 1)
-    (letter,) = events.dead_letters()
-    assert letter["value"] == BAD
-    assert letter["retriable"] == "false"
+    (dead_letter,) = events.dead_letters()
+    assert dead_letter["value"] == BAD
+    assert dead_letter["retriable"] == "false"
     # Acknowledged at once: the group is past the bad record.
     assert dict(events.group().read(events.topic, (0,))) == {0: 3}
     events.produce(good(3))

@@ -225,11 +225,11 @@ def test_each_command_does_its_work_when_the_user_has_exactly_its_documented_rig
     plain.land()
     config = stream.folder / "tidemark.yml"
     config.write_text(json.dumps(stream.document()))
-    mended = ["--edit", "'{\"id\": 7}'", "--yes"]
+    edited = ["--edit", "'{\"id\": 7}'", "--yes"]
     for command, options in {
         "tidemark dead-letters stream": ["--available-now"],
-        "tidemark dead-letters replay": ["--letter", "commands:0:1", *mended],
-        "tidemark dead-letters replay --republish": ["--letter", "commands:0:3", *mended],
+        "tidemark dead-letters replay": ["--letter", "commands:0:1", *edited],
+        "tidemark dead-letters replay --republish": ["--letter", "commands:0:3", *edited],
         "tidemark backfill": ["--range", "0=0..3"],
         "tidemark rewind": ["--to-earliest", "--yes"],
     }.items():

@@ -94,9 +94,9 @@ def test_a_pointer_is_written_when_the_value_does_not_fit_the_dlq(scene: Scenes)
     one.produce(SampleRecord(b"x" * 9950, key=b"k"))
     one.listen(fail, max_attempts=1)
     one.wait_committed({0: 1})
-    (letter,) = one.dead_letters(1)
-    headers = dict(letter.headers())
-    assert (letter.key(), letter.value()) == (b"k", None)
+    (dead_letter,) = one.dead_letters(1)
+    headers = dict(dead_letter.headers())
+    assert (dead_letter.key(), dead_letter.value()) == (b"k", None)
     assert headers["__dlq.errors.value.pointer"] == f"{one.topic}-0-0".encode()
 
 
@@ -105,8 +105,8 @@ def test_the_partition_is_taken_modulo_when_the_dlq_has_fewer(scene: Scenes) -> 
     one.produce(SampleRecord(b"a", partition=2))
     one.listen(fail, max_attempts=1)
     one.wait_committed({2: 1})
-    (letter,) = one.dead_letters(1)
-    assert letter.partition() == 0
+    (dead_letter,) = one.dead_letters(1)
+    assert dead_letter.partition() == 0
 
 
 @pytest.mark.guarantee("case: dlq-02", "consumers: a null value")
@@ -115,8 +115,8 @@ def test_a_null_value_keeps_its_key_when_it_is_dead_lettered(scene: Scenes) -> N
     one.produce(SampleRecord(None, key=b"k2"))
     one.listen(fail, max_attempts=1)
     one.wait_committed({0: 1})
-    (letter,) = one.dead_letters(1)
-    assert (letter.key(), letter.value()) == (b"k2", None)
+    (dead_letter,) = one.dead_letters(1)
+    assert (dead_letter.key(), dead_letter.value()) == (b"k2", None)
 
 
 def test_the_listener_refuses_to_start_when_the_dlq_topic_is_missing(scene: Scenes) -> None:

@@ -121,11 +121,11 @@ def test_a_record_is_dead_lettered_when_it_fails_max_attempts_times(scene: Scene
 
     one.listen(handler, max_attempts=3)
     one.wait_committed({2: 3})
-    (letter,) = one.dead_letters(1)
-    assert (letter.key(), letter.value(), letter.partition()) == (b"b\x00", b"bad\xff", 2)
-    assert letter.headers()[:3] == [("h", b"1"), ("h", b"2"), ("n", None)]
+    (dead_letter,) = one.dead_letters(1)
+    assert (dead_letter.key(), dead_letter.value(), dead_letter.partition()) == (b"b\x00", b"bad\xff", 2)
+    assert dead_letter.headers()[:3] == [("h", b"1"), ("h", b"2"), ("n", None)]
     headers = {
-        n.removeprefix("__dlq.errors."): v for n, v in letter.headers() if n.startswith("__dlq.errors.")
+        n.removeprefix("__dlq.errors."): v for n, v in dead_letter.headers() if n.startswith("__dlq.errors.")
     }
     assert headers["topic"] == one.topic.encode()
     assert (headers["partition"], headers["offset"], headers["delivery.count"]) == (b"2", b"1", b"3")
@@ -163,8 +163,8 @@ def test_only_the_bad_record_is_dead_lettered_when_the_handler_cannot_name_it(sc
 
     one.listen(handler, batch_size=12, batch_interval=1, max_attempts=2)
     one.wait_committed({0: 6, 1: 6})
-    (letter,) = one.dead_letters(1)
-    assert letter.value() == b"0/4"
+    (dead_letter,) = one.dead_letters(1)
+    assert dead_letter.value() == b"0/4"
 
 
 @pytest.mark.guarantee("listener: failed records are submitted again")

@@ -14,7 +14,7 @@ from tidemark.listener import Batch, BatchFailure, BatchResult, PartialSuccess, 
 from tidemark.listener.assignment import Assignment
 from tidemark.listener.judging import backoff_of, judge_with
 from tidemark.listener.run import listener_for
-from tidemark.listener.settlement import Settlement
+from tidemark.listener.settlement import Settler
 from tidemark.resilience.classification import Classifier
 
 JUDGE = judge_with(Classifier())
@@ -81,10 +81,10 @@ def test_an_index_outside_the_batch_fails_the_whole_batch() -> None:
 
 def settled(
     batch: Batch, result: BatchResult, assignment: Assignment, **options: object
-) -> tuple[object, Settlement]:
+) -> tuple[object, Settler]:
     settings = Listener.model_validate({"topics": ("t",), "group_id": "g", **options})
-    settlement = Settlement(settings, lambda n: float(n))
-    return settlement.settle(batch, result, assignment), settlement
+    settler = Settler(settings, lambda n: float(n))
+    return settler.settle(batch, result, assignment), settler
 
 
 def batch_of(assignment: Assignment, *offsets: int) -> Batch:
@@ -102,8 +102,8 @@ def test_results_of_a_former_assignment_count_for_nothing() -> None:
     assignment.drop([("t", 0)])
     now = assignment.add(("t", 0), 0)
     now.offsets.receive(0)
-    verdict, _ = settled(old, BatchResult.success(), assignment)
-    assert verdict.succeeded == 0
+    settlement, _ = settled(old, BatchResult.success(), assignment)
+    assert settlement.succeeded == 0
     assert now.offsets.prefix == 0
 
 
@@ -112,9 +112,9 @@ def test_batches_are_halved_until_a_record_stands_alone_when_none_is_named() -> 
     assignment.add(("t", 0), 0)
     batch = batch_of(assignment, *range(9))
     failure = BatchResult.whole_failure(9, JUDGE(Own("x")))
-    verdict, settlement = settled(batch, failure, assignment, max_attempts=1, batch_size=9)
-    assert verdict.given_up == []
-    assert settlement.limit == 4
+    settlement, settler = settled(batch, failure, assignment, max_attempts=1, batch_size=9)
+    assert settlement.given_up == []
+    assert settler.limit == 4
 
 
 def test_the_dependencys_own_wish_is_the_wait_when_it_says_one() -> None:
@@ -122,8 +122,8 @@ def test_the_dependencys_own_wish_is_the_wait_when_it_says_one() -> None:
     assignment.add(("t", 0), 0)
     batch = batch_of(assignment, 0)
     failure = BatchResult.whole_failure(1, JUDGE(RetriableError("busy", retry_after=17)))
-    verdict, _ = settled(batch, failure, assignment)
-    assert verdict.outage == 17
+    settlement, _ = settled(batch, failure, assignment)
+    assert settlement.outage == 17
     counted, _ = settled(batch, failure, assignment, on_outage="dead-letter")
     assert counted.outage is None
     assert list(counted.delays.values()) == [17]
@@ -137,8 +137,8 @@ def test_a_wish_of_a_day_is_cut_to_the_longest_wait_unless_it_is_an_open_breaker
     assignment.add(("t", 0), 0)
     batch = batch_of(assignment, 0)
     failure = BatchResult.whole_failure(1, JUDGE(error("busy", retry_after=86_400)))
-    verdict, _ = settled(batch, failure, assignment)
-    assert verdict.outage == wait
+    settlement, _ = settled(batch, failure, assignment)
+    assert settlement.outage == wait
     counted, _ = settled(batch, failure, assignment, on_outage="dead-letter")
     assert (counted.outage or max(counted.delays.values())) == wait
 

@@ -197,8 +197,8 @@ def test_each_partition_is_committed_as_far_as_it_is_done_when_one_fails(scene: 
     one.listen(handler, batch_size=4, batch_interval=1, max_attempts=3)
     one.wait_committed({0: 2, 1: 2})
     assert halfway == [{0: 1}]
-    (letter,) = one.dead_letters(1)
-    assert letter.value() == b"1/0"
+    (dead_letter,) = one.dead_letters(1)
+    assert dead_letter.value() == b"1/0"
 
 
 @pytest.mark.guarantee("case: kafka-09", "consumers: noted before it is done")
@@ -207,21 +207,21 @@ def test_commits_cover_done_records_only_when_a_record_raises_at_shutdown(scene:
     one = scene()
     one.produce(*(SampleRecord(v, partition=0) for v in (b"1", b"bad", b"3")))
     written: list[int] = []
-    mended = False
+    edited = False
 
     def handler(batch: Batch) -> None:
         for index, record in enumerate(batch.records):
             try:
                 written.append(int(record.value or b""))
             except ValueError as error:
-                if not mended:
+                if not edited:
                     raise BatchFailure(index, error) from error
 
     first = one.listen(handler, batch_size=3, batch_interval=1, max_attempts=1000, backoff=lambda n: 0.05)
     one.wait(lambda: first.listener.totals.failed >= 2)
     one.running.pop().stop()
     assert one.committed() == {0: 1}
-    mended = True
+    edited = True
     one.listen(handler)
     one.wait_committed({0: 3})
     assert written == [1, 3]

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.dev.producers import SampleRecord, create_topic
 from tidemark.listener import Batch
-from tidemark.listener.identity import TopicMadeAgain
+from tidemark.listener.identity import TopicRecreated
 from tidemark.listener.meter import Meter
 from tidemark.monitoring.metrics import Metrics
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Scenes = Callable[..., "Scene"]
 
 
-def make_again(one: Scene) -> None:
+def recreate(one: Scene) -> None:
     admin = AdminClient({"bootstrap.servers": one.bootstrap})
     for future in admin.delete_topics([one.topic]).values():
         future.result(10)
@@ -48,11 +48,11 @@ def test_all_records_of_the_successor_are_handed_over_when_a_topic_is_made_again
 
     running = one.listen(handler)
     one.wait(reached.is_set)
-    make_again(one)
+    recreate(one)
     one.fill([sent])
     go_on.set()
     assert running.ended()
-    assert isinstance(running.raised, TopicMadeAgain)
+    assert isinstance(running.raised, TopicRecreated)
     assert one.committed() == {}
     one.running.clear()
     one.executions.clear()

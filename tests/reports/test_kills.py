@@ -92,16 +92,16 @@ def test_a_request_is_ended_once_when_its_worker_is_killed_at_any_point(
 ) -> None:
     for point, (flow, request_id) in killed_everywhere.items():
         row = flow.service.status(request_id)
-        letters = flow.dead_letters()
+        dead_letters = flow.dead_letters()
         if point in ("dead-lettered", "failed"):
             assert row.status is Status.FAILED, point
-            assert {letter.key() for letter in letters} == {request_id.encode()}, point
+            assert {dead_letter.key() for dead_letter in dead_letters} == {request_id.encode()}, point
             # Killed before its row said FAILED, it is tried again; after that, never.
-            assert len(letters) == (2 if point == "dead-lettered" else 1), point
+            assert len(dead_letters) == (2 if point == "dead-lettered" else 1), point
             assert flow.archive.refs() == set(), point
         else:
             assert row.status is Status.COMPLETED, point
-            assert letters == [], point
+            assert dead_letters == [], point
             # An attempt that was overtaken may leave an object; the sweep is what removes it.
             flow.archive.sweep(flow.store.referenced, flow.store.has_asked, grace=0)
             assert flow.archive.refs() == {row.archive_ref}, point
@@ -157,11 +157,11 @@ def test_every_request_ends_once_when_workers_are_killed_and_the_archive_fails(
     assert codes == [0, 0, 0]
     assert turn > 3, "it was over before anything was killed"
     rows = [flow.service.status(request_id) for request_id in requests]
-    letters = {letter.key().decode() for letter in flow.dead_letters()}
+    dead_letters = {dead_letter.key().decode() for dead_letter in flow.dead_letters()}
     failed = {row.request.request_id for row in rows if row.status is Status.FAILED}
     assert {row.status for row in rows} == {Status.COMPLETED, Status.FAILED}
     assert {requests[n] for n in range(7, 500, 50)} <= failed
-    assert failed <= letters
+    assert failed <= dead_letters
     # What was left behind by workers that died between archive and status row.
     flow.archive.sweep(flow.store.referenced, flow.store.has_asked, grace=0)
     assert flow.archive.refs() == {row.archive_ref for row in rows if row.archive_ref}

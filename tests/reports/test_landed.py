@@ -17,8 +17,8 @@ from tidemark.config.reports import ReportSource
 from tidemark.contract.errors import ConfigError, RetriableError, UsageError
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.reports.archive import Archive
+from tidemark.reports.claims import Claims
 from tidemark.reports.from_settings import reports_of
-from tidemark.reports.gate import Gate
 from tidemark.reports.landed import Completeness, Performance, Volume, with_landed_strategies
 from tidemark.reports.objects import Folder
 from tidemark.reports.request import ReportRequest, Status, check_parameters
@@ -144,7 +144,7 @@ def test_a_second_run_reads_the_versions_of_the_first_when_the_table_grew(
     spark.read.format("delta").load(table).coalesce(1).write.format("delta").save(own)
     flow = workflow(sources={"orders": ReportSource(table=own)})
     request_id = flow.submit("PERFORMANCE", accountIds=["A1"])
-    claimed = Gate(flow.store.engine, owner="died", lease=0.5)
+    claimed = Claims(flow.store.engine, owner="died", lease=0.5)
     claim = claimed.claim(request_id, replay=False)
     context = ReportContext(flow.settings.sources, lambda: spark, "c")
     pinned = {own: context.latest_version(own)}

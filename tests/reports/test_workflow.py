@@ -20,7 +20,7 @@ from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriableEr
 from tidemark.contract.failures import Scope
 from tidemark.listener.judging import backoff_of
 from tidemark.reports.archive_guard import ArchiveRefused
-from tidemark.reports.gate import Claim, Gate, Refused
+from tidemark.reports.claims import Claim, Claims, Refused
 from tidemark.reports.publisher import GENERATION, NotPublished
 from tidemark.reports.request import ReportRequest, Status
 from tidemark.reports.strategy import ReportContext
@@ -148,7 +148,7 @@ def test_a_live_in_progress_is_short_circuited_and_republished_when_its_owner_di
 ) -> None:
     flow = workflow(lease=1.5)
     request_id = flow.submit()
-    dead = Gate(flow.store.engine, owner="another worker", lease=1.5)
+    dead = Claims(flow.store.engine, owner="another worker", lease=1.5)
     assert isinstance(dead.claim(request_id, replay=False), Claim)
     strategy = echo()
     flow.worker(strategy)
@@ -166,10 +166,10 @@ def test_a_request_is_published_again_when_its_owner_gives_it_back_after_its_eve
 ) -> None:
     flow = workflow()
     request_id = flow.submit()
-    owner = Gate(flow.store.engine, owner="owner", lease=60)
+    owner = Claims(flow.store.engine, owner="owner", lease=60)
     claim = owner.claim(request_id, replay=False)
     assert isinstance(claim, Claim)
-    assert Gate(flow.store.engine, owner="other", lease=60).claim(request_id, replay=False) is Refused.BUSY
+    assert Claims(flow.store.engine, owner="other", lease=60).claim(request_id, replay=False) is Refused.BUSY
     assert owner.release(claim, error_class="E", error_message="m")
     row = flow.service.status(request_id)
     assert (row.status, row.published_at) == (Status.SUBMITTED, None)
@@ -178,13 +178,13 @@ def test_a_request_is_published_again_when_its_owner_gives_it_back_after_its_eve
 def test_a_claim_that_was_taken_over_changes_nothing(workflow: Workflows) -> None:
     flow = workflow()
     request_id = flow.submit()
-    slow = Gate(flow.store.engine, owner="slow", lease=0.05).claim(request_id, replay=False)
+    slow = Claims(flow.store.engine, owner="slow", lease=0.05).claim(request_id, replay=False)
     time.sleep(0.2)
-    fast = Gate(flow.store.engine, owner="fast", lease=60)
+    fast = Claims(flow.store.engine, owner="fast", lease=60)
     taken = fast.claim(request_id, replay=False)
     assert isinstance(slow, Claim)
     assert isinstance(taken, Claim)
-    stale = Gate(flow.store.engine, owner="slow", lease=60)
+    stale = Claims(flow.store.engine, owner="slow", lease=60)
     assert not stale.complete(slow, "sha256-stale")
     assert not stale.release(slow, error_class="E", error_message="m")
     assert fast.complete(taken, "sha256-right")
@@ -194,36 +194,36 @@ def test_a_claim_that_was_taken_over_changes_nothing(workflow: Workflows) -> Non
 def test_an_earlier_claim_of_the_same_worker_changes_nothing(workflow: Workflows) -> None:
     flow = workflow()
     request_id = flow.submit()
-    gate = Gate(flow.store.engine, owner="one", lease=60)
-    earlier, later = (gate.claim(request_id, replay=False) for _ in range(2))
+    claims = Claims(flow.store.engine, owner="one", lease=60)
+    earlier, later = (claims.claim(request_id, replay=False) for _ in range(2))
     assert isinstance(earlier, Claim)
     assert isinstance(later, Claim)
-    assert not gate.complete(earlier, "sha256-stale")
-    assert not gate.renew(earlier)
-    assert gate.complete(later, "sha256-right")
+    assert not claims.complete(earlier, "sha256-stale")
+    assert not claims.renew(earlier)
+    assert claims.complete(later, "sha256-right")
 
 
 def test_nothing_is_completed_after_the_lease(workflow: Workflows) -> None:
     flow = workflow()
     request_id = flow.submit()
-    gate = Gate(flow.store.engine, owner="slow", lease=0.05)
-    claim = gate.claim(request_id, replay=False)
+    claims = Claims(flow.store.engine, owner="slow", lease=0.05)
+    claim = claims.claim(request_id, replay=False)
     assert isinstance(claim, Claim)
     time.sleep(0.2)
-    assert not gate.complete(claim, "sha256-late")
+    assert not claims.complete(claim, "sha256-late")
 
 
 def test_one_of_many_gets_the_claim_when_all_ask_at_once(workflow: Workflows) -> None:
     flow = workflow()
     request_id = flow.submit()
-    gates = [Gate(flow.store.engine, owner=f"w{n}", lease=60) for n in range(8)]
-    barrier, won = threading.Barrier(len(gates)), []
+    claims = [Claims(flow.store.engine, owner=f"w{n}", lease=60) for n in range(8)]
+    barrier, won = threading.Barrier(len(claims)), []
 
-    def ask(gate: Gate) -> None:
+    def ask(claims: Claims) -> None:
         barrier.wait()
-        won.append(gate.claim(request_id, replay=False))
+        won.append(claims.claim(request_id, replay=False))
 
-    threads = [threading.Thread(target=ask, args=(gate,)) for gate in gates]
+    threads = [threading.Thread(target=ask, args=(claims,)) for claims in claims]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -259,14 +259,14 @@ def test_the_event_is_dead_lettered_and_the_row_failed_when_retries_are_exhauste
     assert {e.get("correlation_id") for e in logged if e.get("request_id") == request_id} == {request_id}
     assert (row.attempts, len(strategy.made)) == (4, 4)
     assert row.error_message == "the archive is away"
-    (letter,) = flow.dead_letters()
+    (dead_letter,) = flow.dead_letters()
     (event,) = events(flow, 1)
-    assert (letter.key(), letter.value(), letter.partition()) == (
+    assert (dead_letter.key(), dead_letter.value(), dead_letter.partition()) == (
         event.key(),
         event.value(),
         event.partition(),
     )
-    headers = dict(letter.headers())
+    headers = dict(dead_letter.headers())
     assert headers["__dlq.errors.exception.class.name"].endswith(b"RetriableError")
     assert headers["__dlq.errors.delivery.count"] == b"4"
     assert headers["__dlq.errors.correlation.id"] == request_id.encode()
@@ -284,7 +284,7 @@ def test_a_poison_message_goes_to_the_dlq_when_its_payload_is_bad(workflow: Work
     request_id = flow.submit()
     flow.wait_for(request_id, Status.COMPLETED)
     flow.wait_until(lambda: flow.lag() == 0)
-    assert [letter.value() for letter in flow.dead_letters()] == [
+    assert [dead_letter.value() for dead_letter in flow.dead_letters()] == [
         b"not json",
         b"[]",
         b'{"requestId":"x"}',
@@ -307,12 +307,15 @@ def test_a_request_runs_again_when_its_dead_letter_is_published_again(
     request_id = flow.submit()
     flow.wait_for(request_id, Status.FAILED)
     healed.set()
-    (letter,) = flow.dead_letters()
+    (dead_letter,) = flow.dead_letters()
     producer = Producer(flow.connection)
     for _ in range(2):
         # Twice, for a replay must be safe.
         producer.produce(
-            flow.settings.topic, key=letter.key(), value=letter.value(), headers=letter.headers()
+            flow.settings.topic,
+            key=dead_letter.key(),
+            value=dead_letter.value(),
+            headers=dead_letter.headers(),
         )
     producer.flush(10)
     flow.wait_for(request_id, Status.COMPLETED)
@@ -405,7 +408,7 @@ def test_a_request_is_given_up_when_it_took_too_many_workers_down(workflow: Work
     for _ in range(3):
         time.sleep(0.05)
         assert isinstance(
-            Gate(flow.store.engine, owner="doomed", lease=0.01).claim(request_id, replay=False), Claim
+            Claims(flow.store.engine, owner="doomed", lease=0.01).claim(request_id, replay=False), Claim
         )
     time.sleep(0.05)
     flow.worker()
@@ -498,14 +501,14 @@ def test_one_dead_letter_is_written_when_failed_cannot_be_noted_at_once(
 ) -> None:
     flow = workflow()
     broken = iter(range(3))
-    real = Gate.fail
+    real = Claims.fail
 
-    def fail(gate: Gate, request_id: str, **error: str) -> bool:
+    def fail(claims: Claims, request_id: str, **error: str) -> bool:
         if next(broken, None) is not None:
             raise OperationalError("UPDATE", {}, Exception("connection lost"))
-        return real(gate, request_id, **error)
+        return real(claims, request_id, **error)
 
-    monkeypatch.setattr(Gate, "fail", fail)
+    monkeypatch.setattr(Claims, "fail", fail)
 
     def before(request: ReportRequest, context: ReportContext) -> None:
         raise ValueError("no")

@@ -74,7 +74,7 @@ def main(given: dict[str, Any], log: str) -> None:
     )
     settings = Reports.model_validate(given["settings"])
 
-    def seam(point: str) -> None:
+    def failpoint(point: str) -> None:
         if point == given.get("kill_at"):
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -86,7 +86,7 @@ def main(given: dict[str, Any], log: str) -> None:
         strategies=registry,
         backoff=lambda n: 0.05 * 2 ** (n - 1),
         objects=Outages(Folder(Path(settings.archive.location)), Path(given["outage"])),
-        seam=seam,
+        failpoint=failpoint,
     )
     signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
     worker.run()

@@ -19,8 +19,8 @@ from tidemark.config.load import load_settings
 from tidemark.config.settings import Settings
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters.replay import replay
-from tidemark.dead_letters.selection import Choice, Edit
-from tidemark.dead_letters.table_query import letter_target
+from tidemark.dead_letters.selection import PayloadEdit, Selection
+from tidemark.dead_letters.table_query import dead_letter_target
 from tidemark.dev.producers import SampleRecord, produce
 from tidemark.operations.backfill import backfill
 from tidemark.operations.compare import compare
@@ -73,8 +73,8 @@ class Walk:
         said["letters again"] = dead_letters_job(spark, settings, ["events"])
         said["dry run"] = self.short(replay_job(spark, settings, "events"))
         said["still bad"] = self.short(replay_job(spark, settings, "events", dry_run=False))
-        said["replayed"] = self.replay(Edit(patch={"id": 7, "name": "mended"}))
-        said["replayed again"] = self.replay(Edit(patch={"id": 7, "name": "mended"}))
+        said["replayed"] = self.replay(PayloadEdit(patch={"id": 7, "name": "mended"}))
+        said["replayed again"] = self.replay(PayloadEdit(patch={"id": 7, "name": "mended"}))
         said["names"] = self.names()
         said["status"] = {
             s.stream: {"lag": s.lag, "problem": s.problem, "kind": s.last_commit_kind}
@@ -92,13 +92,13 @@ class Walk:
     def short(done: dict[str, Any]) -> dict[str, Any]:
         return {key: done[key] for key in ("chosen", "resolved", "already", "rejected", "parked")}
 
-    def replay(self, edit: Edit) -> dict[str, Any]:
+    def replay(self, edit: PayloadEdit) -> dict[str, Any]:
         admin = KafkaAdmin(self.settings.kafka)
-        target = letter_target(self.spark, self.settings, "events", run=uuid.uuid4().hex)
-        return self.short(replay(self.spark, admin, target, Choice(), edit=edit).as_dict())
+        target = dead_letter_target(self.spark, self.settings, "events", run=uuid.uuid4().hex)
+        return self.short(replay(self.spark, admin, target, Selection(), edit=edit).as_dict())
 
     def backfill(self) -> dict[str, Any]:
-        target = letter_target(self.spark, self.settings, "events", run=uuid.uuid4().hex)
+        target = dead_letter_target(self.spark, self.settings, "events", run=uuid.uuid4().hex)
         done = backfill(
             self.spark, self.settings, target, start=Marks({0: 0}), end=Marks({0: 3}), dry_run=True
         )

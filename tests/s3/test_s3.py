@@ -199,14 +199,14 @@ def test_scenario_1_transient_s3_outage_is_retried_and_acknowledged_only_once_th
 def test_every_record_lands_once_when_s3_was_away_for_longer_than_the_retries(
     s3: FaultyS3, events: S3Stream
 ) -> None:
-    letters = len(events.dead_letters())
+    dead_letters = len(events.dead_letters())
     # The whole store, so that not even the start gets through; then in a batch that has been planned.
     for only_commits in (False, True):
         s3.fail(Answer(503, "ServiceUnavailable"), only_commits=only_commits)
         if only_commits:
             events.produce_five()
         assert isinstance(events.run().error, RetriesExhausted)
-        assert len(events.dead_letters()) == letters, (
+        assert len(events.dead_letters()) == dead_letters, (
             "with its checkpoint away too, nothing may be dead-lettered"
         )
         s3.heal()
@@ -220,7 +220,7 @@ def test_every_record_lands_once_when_s3_was_away_for_longer_than_the_retries(
     "The run ends and names the reason; the next one lands all once",
 )
 def test_the_stream_stops_and_names_the_reason_when_s3_refuses_it(s3: FaultyS3, events: S3Stream) -> None:
-    letters = len(events.dead_letters())
+    dead_letters = len(events.dead_letters())
     events.produce_five()
     for status, code in ((403, "AccessDenied"), (404, "NoSuchBucket")):
         s3.fail(Answer(status, code), only_commits=True)
@@ -228,7 +228,7 @@ def test_the_stream_stops_and_names_the_reason_when_s3_refuses_it(s3: FaultyS3, 
         # One request, and one of S3A's own: nobody retries what is refused, nor dead-letters the batch.
         assert s3.hit <= 2
         s3.heal()
-        assert len(events.dead_letters()) == letters
+        assert len(events.dead_letters()) == dead_letters
     events.land()
     events.check_books()
 
@@ -258,7 +258,7 @@ def test_the_writer_is_fenced_when_another_process_commits_the_same_batch_first_
     (outcome,) = ingest.run()
     assert isinstance(outcome.error, Fenced)
     assert "another-process" in outcome.error.message
-    assert events.own_commits()[-1].run == "another-process"
+    assert events.ledger_commits()[-1].run == "another-process"
     # What the other one crashed before: its dead letters. The next start publishes them.
     events.land()
     events.check_books()
@@ -300,16 +300,19 @@ def test_one_of_two_processes_stops_fenced_and_each_record_lands_once_when_both_
     finally:
         ingest.stop()
         other.terminate()
-        said, _ = other.communicate(timeout=120)
+        summary_of_error, _ = other.communicate(timeout=120)
         thread.join(120)
     assert not thread.is_alive()
     (outcome,) = outcomes
     if first == "other":
         assert outcome.error is None, "the one that was not fenced went on"
         assert other.returncode == 1
-        assert "another writer committed" in said or "DELTA_CONCURRENT_TRANSACTION" in said, said[-3000:]
+        assert (
+            "another writer committed" in summary_of_error
+            or "DELTA_CONCURRENT_TRANSACTION" in summary_of_error
+        ), summary_of_error[-3000:]
     else:
-        assert other.returncode == 0, said[-3000:]
+        assert other.returncode == 0, summary_of_error[-3000:]
         assert isinstance(outcome.error, Fenced) or "DELTA_CONCURRENT_TRANSACTION" in str(outcome.error)
     events.land()
     events.check_books()

@@ -16,8 +16,8 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 from tidemark.contract import records
 from tidemark.contract.errors import LedgerError
 from tidemark.dead_letters.files import export
-from tidemark.dead_letters.table import LetterTable
-from tidemark.dead_letters.table_query import keep_letters, letter_target
+from tidemark.dead_letters.table import DeadLetterTable
+from tidemark.dead_letters.table_query import dead_letter_target, keep_dead_letters
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic
 
@@ -55,10 +55,10 @@ def test_records_from_the_future_land_and_their_dead_letters_are_stamped_when_th
     (report,) = events.reports
     assert report.newest == datetime.max
 
-    target = letter_target(spark, events.settings(), "events", run="r")
-    keep_letters(spark, events.settings(), target)
+    target = dead_letter_target(spark, events.settings(), "events", run="r")
+    keep_dead_letters(spark, events.settings(), target)
     out = StringIO()
-    assert export(LetterTable(events.table).letters(spark), out) == 2
+    assert export(DeadLetterTable(events.table).dead_letters(spark), out) == 2
     told = [json.loads(line)["message_timestamp"] for line in out.getvalue().splitlines()]
     assert sorted(told)[1] == "9999-12-31T23:59:59.999999"
 

@@ -12,8 +12,8 @@ from tests.stream_under_test import NAME, StreamUnderTest, good
 
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import NonRetriableError
+from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.observer import SilentObserver
-from tidemark.contract.own_commit import CommitKind
 from tidemark.ingest.application import Ingest
 from tidemark.ingest.batch import handler as batch_module
 from tidemark.ingest.heartbeat import beat_if_due
@@ -67,7 +67,11 @@ def test_the_batch_lands_all_the_same_when_a_heartbeat_of_its_own_run_comes_betw
     events.land()
     assert beaten == [True]
     assert events.ids() == [0]
-    assert [c.kind for c in events.own_commits()] == [CommitKind.OPEN, CommitKind.HEARTBEAT, CommitKind.BATCH]
+    assert [c.kind for c in events.ledger_commits()] == [
+        CommitKind.OPEN,
+        CommitKind.HEARTBEAT,
+        CommitKind.BATCH,
+    ]
 
 
 @pytest.mark.guarantee("fault: One stream of an application fails; what watches it fails → The others go on")

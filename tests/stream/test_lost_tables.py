@@ -21,8 +21,8 @@ from tidemark.cli.app import main
 from tidemark.contract import records
 from tidemark.contract.errors import DataLoss, LedgerError
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters.table import LetterTable
-from tidemark.dead_letters.table_query import keep_letters, letter_target
+from tidemark.dead_letters.table import DeadLetterTable
+from tidemark.dead_letters.table_query import dead_letter_target, keep_dead_letters
 from tidemark.dev.producers import SampleRecord
 from tidemark.ingest import application as ingest_module
 from tidemark.ingest.start import decision as start_module
@@ -45,9 +45,9 @@ def test_the_stream_stops_and_asks_when_its_table_was_dropped_while_it_was_stopp
     flow = stream()
     flow.produce(good(0), good(1), BAD)
     flow.land()
-    target = letter_target(flow.spark, flow.settings(), NAME, run="by-hand")
-    keep_letters(flow.spark, flow.settings(), target)
-    letters = LetterTable(flow.table)
+    target = dead_letter_target(flow.spark, flow.settings(), NAME, run="by-hand")
+    keep_dead_letters(flow.spark, flow.settings(), target)
+    dead_letters = DeadLetterTable(flow.table)
     flow.produce(good(2))
     folder = Path(str(flow.table.path))
 
@@ -70,9 +70,9 @@ def test_the_stream_stops_and_asks_when_its_table_was_dropped_while_it_was_stopp
     flow.land()
     assert flow.ids() == [3]
 
-    shutil.rmtree(str(letters.facts.path))
-    keep_letters(flow.spark, flow.settings(), target)
-    kept = letters.letters(flow.spark).select(records.OFFSET).collect()
+    shutil.rmtree(str(dead_letters.facts.path))
+    keep_dead_letters(flow.spark, flow.settings(), target)
+    kept = dead_letters.dead_letters(flow.spark).select(records.OFFSET).collect()
     assert [r[records.OFFSET] for r in kept] == [2], "the dead letters come again from their topic"
 
 
@@ -87,11 +87,11 @@ def test_the_stream_says_so_when_its_marks_lie_beyond_the_end_of_the_topic(
     assert state.newest is not None
     # As after an unclean election of a leader: the topic is the same, and ends before what was read.
     beyond = Marks({0: 500})
-    own = replace(
+    ledger_commit = replace(
         state.newest, seq=state.seq + 1, base=state.version, token="r/x/1", marks=beyond, done=beyond
     )
-    append_nothing(flow.spark, flow.table, own, flow.rows.schema)
-    monkeypatch.setattr(start_module, "settled_ends", partial(settled_ends, patience=0.0))
+    append_nothing(flow.spark, flow.table, ledger_commit, flow.rows.schema)
+    monkeypatch.setattr(start_module, "settled_ends", partial(settled_ends, availability=0.0))
 
     (status,) = status_of(logs_of(flow.spark), flow.settings(), NAME)
     assert [(p.mark, p.end_offset, p.lag) for p in status.partitions] == [(500, 3, 0)]

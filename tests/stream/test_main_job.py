@@ -26,8 +26,8 @@ def test_good_records_land_and_bad_ones_are_dead_letters_when_a_topic_holds_both
     events.produce(*[good(i) for i in range(20)], BAD, None, b"")
     events.land()
     assert events.ids() == list(range(20))
-    letters = events.dead_letters()
-    assert sorted((x["category"], x["value"]) for x in letters) == [
+    dead_letters = events.dead_letters()
+    assert sorted((x["category"], x["value"]) for x in dead_letters) == [
         ("EMPTY_PAYLOAD", b""),
         ("TYPE_MISMATCH", BAD),
     ]

@@ -16,30 +16,30 @@ from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 from tidemark.cli.app import main
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import UsageError
+from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind
-from tidemark.dead_letters.table_query import letter_target
+from tidemark.dead_letters.table_query import dead_letter_target
 from tidemark.dev.producers import SampleRecord
 from tidemark.operations.backfill import Backfilled, backfill
 from tidemark.operations.compare import compare
-from tidemark.operations.maintain import Upkept, maintain
-from tidemark.operations.rewind import Rewound, To, plan_rewind, rewind
+from tidemark.operations.maintain import MaintenanceResult, maintain
+from tidemark.operations.rewind import RewindResult, RewindTarget, plan_rewind, rewind
 from tidemark.source.topics import KafkaAdmin
 
 Make = Callable[..., StreamUnderTest]
 RUN = "by-hand"
 
 
-def moved(flow: StreamUnderTest, to: To) -> Rewound:
+def moved(flow: StreamUnderTest, to: RewindTarget) -> RewindResult:
     settings = flow.settings()
-    target = letter_target(flow.spark, settings, NAME, run=RUN)
+    target = dead_letter_target(flow.spark, settings, NAME, run=RUN)
     return rewind(flow.spark, KafkaAdmin(settings.kafka), target, to)
 
 
 def corrected(flow: StreamUnderTest, start: Marks, end: Marks, **how: Any) -> Backfilled:
     options = how.pop("options", {})
     settings = flow.settings(**options)
-    target = letter_target(flow.spark, settings, NAME, run=RUN)
+    target = dead_letter_target(flow.spark, settings, NAME, run=RUN)
     return backfill(flow.spark, settings, target, start=start, end=end, **how)
 
 
@@ -61,13 +61,15 @@ def test_what_is_read_again_lands_once_and_what_is_skipped_is_on_record_when_mar
     flow.produce(SampleRecord(good(10), partition=1))
     flow.land()
     settings = flow.settings()
-    target = letter_target(flow.spark, settings, NAME, run=RUN)
-    planned = plan_rewind(flow.spark, KafkaAdmin(settings.kafka), target, To(time=at + timedelta(hours=2)))
+    target = dead_letter_target(flow.spark, settings, NAME, run=RUN)
+    planned = plan_rewind(
+        flow.spark, KafkaAdmin(settings.kafka), target, RewindTarget(time=at + timedelta(hours=2))
+    )
     assert planned.after.at(0) == 2
     assert planned.version is None
     assert flow.state().marks == Marks({0: 4, 1: 1})
 
-    back = moved(flow, To(earliest=True))
+    back = moved(flow, RewindTarget(earliest=True))
     assert back.again == {0: (0, 4), 1: (0, 1)}
     assert flow.state().marks == Marks({0: 0, 1: 0})
     flow.produce(SampleRecord(good(4), partition=0))
@@ -78,17 +80,20 @@ def test_what_is_read_again_lands_once_and_what_is_skipped_is_on_record_when_mar
     assert len(flow.landed()) == len(set(flow.landed()))
 
     flow.produce(*[SampleRecord(good(n), partition=0) for n in (5, 6, 7)])
-    forward = moved(flow, To(offsets={0: 7}))
+    forward = moved(flow, RewindTarget(offsets={0: 7}))
     assert forward.skipped == {0: (5, 7)}
-    assert flow.own_commits()[-1].jumped == {0: (5, 7)}
-    assert flow.own_commits()[-1].kind is CommitKind.REWIND
+    assert flow.ledger_commits()[-1].jumped == {0: (5, 7)}
+    assert flow.ledger_commits()[-1].kind is CommitKind.REWIND
     flow.land()
     assert flow.ids() == [0, 1, 2, 3, 4, 7, 10]
-    for to, why in ((To(offsets={0: 9}), "outside of 0 to 8"), (To(offsets={3: 0}), "the topic has 0")):
+    for to, why in (
+        (RewindTarget(offsets={0: 9}), "outside of 0 to 8"),
+        (RewindTarget(offsets={3: 0}), "the topic has 0"),
+    ):
         with pytest.raises(UsageError, match=why):
             moved(flow, to)
     with pytest.raises(UsageError, match="one of offsets"):
-        To(earliest=True, latest=True)
+        RewindTarget(earliest=True, latest=True)
     assert commanded(flow, "rewind", "--stream", NAME, "--to-offset", "0=5", "--dry-run") == 0
     assert flow.state().marks == Marks({0: 8, 1: 1}), "what is refused, and a dry run, change nothing"
     assert commanded(flow, "rewind", "--stream", NAME, "--to-offset", "0=5", "--yes") == 0
@@ -166,8 +171,8 @@ def test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) 
     checkpoints = flow.folder / "checkpoints" / NAME
     assert len(list(checkpoints.iterdir())) == 3
     settings = flow.settings()
-    target = letter_target(flow.spark, settings, NAME, run=RUN)
-    how = Upkept(today=date(2026, 3, 1))
+    target = dead_letter_target(flow.spark, settings, NAME, run=RUN)
+    how = MaintenanceResult(today=date(2026, 3, 1))
     flow.produce(*[good(n) for n in range(3, 21)])
     small = {"processing": {"max-batch-size": 6, "batch-size": 1}, "idempotency": {"mode": "merge"}}
     writer = threading.Thread(target=lambda: flow.land(**small))
@@ -183,7 +188,7 @@ def test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) 
     list(maintain(flow.spark, target, how))
     assert [folder.name for folder in checkpoints.iterdir()] == [newest.checkpoint]
     with pytest.raises(UsageError, match="below 168 h"):
-        Upkept(today=date(2026, 3, 1), retention_hours=1)
+        MaintenanceResult(today=date(2026, 3, 1), retention_hours=1)
 
 
 @pytest.mark.guarantee("case: ops-03")
@@ -195,8 +200,8 @@ def test_files_do_not_grow_without_limit_when_many_small_batches_are_kept_in_sha
         flow.land(**one_a_batch)
         assert len(flow.reports) == 5
         assert len(flow.rows.inputFiles()) >= 5
-        target = letter_target(flow.spark, flow.settings(), NAME, run=RUN)
-        list(maintain(flow.spark, target, Upkept(today=date(2026, 3, 1))))
+        target = dead_letter_target(flow.spark, flow.settings(), NAME, run=RUN)
+        list(maintain(flow.spark, target, MaintenanceResult(today=date(2026, 3, 1))))
         assert len(flow.rows.inputFiles()) == 1
         for number in range(18 - flow.state().version):
             # Commits of others, which cost less, up to where a checkpoint of the log is near.
@@ -220,8 +225,8 @@ def test_closed_dates_are_compacted_first_and_open_ones_when_it_is_asked_for(str
         flow.land()
 
     def upkept(*, open_partitions: bool) -> list[tuple[int, str]]:
-        how = Upkept(today=date(2024, 1, 16), open_partitions=open_partitions)
-        target = letter_target(flow.spark, flow.settings(), NAME, run=RUN)
+        how = MaintenanceResult(today=date(2024, 1, 16), open_partitions=open_partitions)
+        target = dead_letter_target(flow.spark, flow.settings(), NAME, run=RUN)
         done = maintain(flow.spark, target, how)
         return [(d.files, d.detail) for d in done if (d.what, d.table) == ("compacted", str(flow.table))]
 

@@ -19,7 +19,7 @@ from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.cli.app import main
 from tidemark.config.destination import TableRef
-from tidemark.contract.own_commit import OwnCommit
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin
 
@@ -96,7 +96,7 @@ class Person:
     def table(self, *, green: bool = False) -> TableRef:
         return TableRef(path=str(self.flow.folder / f"lake/orders{'_green' if green else ''}"))
 
-    def commits(self, *, green: bool = False) -> list[OwnCommit]:
+    def commits(self, *, green: bool = False) -> list[LedgerCommit]:
         """Oldest first."""
         if not (Path(str(self.table(green=green).path)) / "_delta_log").exists():
             return []

@@ -17,7 +17,7 @@ from tidemark.config.stream import Mode
 from tidemark.contract import failpoints as fault_points
 from tidemark.contract.dead_letters import REPLAYED_FROM
 from tidemark.contract.errors import ConfigError
-from tidemark.contract.own_commit import OwnCommit
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.dev.producers import SampleRecord, create_topic, delete_topic
 from tidemark.streams.targets import targets_of
 
@@ -35,8 +35,8 @@ def keyed(number: int, partition: int = 0, **more: Any) -> SampleRecord:
     return SampleRecord(good(number), key=b"k", partition=partition, **more)
 
 
-def newest(events: StreamUnderTest) -> OwnCommit:
-    return events.own_commits()[-1]
+def newest(events: StreamUnderTest) -> LedgerCommit:
+    return events.ledger_commits()[-1]
 
 
 def counts(events: StreamUnderTest) -> tuple[int, int, int, int, int]:
@@ -209,13 +209,13 @@ def test_a_table_holds_the_newest_version_of_each_entity_when_records_are_change
     assert counts(events) == (5, 3, 1, 1, 0)
 
     old = json.dumps({"id": 3, "name": "published again"}).encode()
-    letter = f"{newest(events).topic_id}:0:4".encode()
+    dead_letter = f"{newest(events).topic_id}:0:4".encode()
     events.produce(
         change(1, None, b"1"),
         change(3, "a"),
         change(2, "c"),
         change(9, None, b"nobody"),
-        SampleRecord(old, headers=[(REPLAYED_FROM, letter)]),
+        SampleRecord(old, headers=[(REPLAYED_FROM, dead_letter)]),
     )
     events.land()
     assert sorted((r["id"], r["name"]) for r in events.rows.collect()) == [(2, "c"), (3, "a")]

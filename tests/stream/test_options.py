@@ -45,9 +45,9 @@ def test_every_record_lands_raw_beside_the_decoded_ones_when_the_stream_has_both
     assert bytes(landed[0][records.KEY]) == b"k"
     assert [(h["name"], h["value"] and bytes(h["value"])) for h in landed[0][records.HEADERS]] == headers
     assert events.ids() == [1]
-    letters = events.dead_letters()
-    assert [x["value"] for x in letters] == [BAD, None, b"\x00\xff"]
-    assert (letters[1]["key"], letters[1]["category"]) == (b"k2", "EMPTY_PAYLOAD")
+    dead_letters = events.dead_letters()
+    assert [x["value"] for x in dead_letters] == [BAD, None, b"\x00\xff"]
+    assert (dead_letters[1]["key"], dead_letters[1]["category"]) == (b"k2", "EMPTY_PAYLOAD")
 
 
 @pytest.mark.guarantee("case: kafka-11", "case: dlq-02")
@@ -56,12 +56,12 @@ def test_a_dead_letter_keeps_key_partition_and_headers_in_order_when_it_is_publi
     headers = [("h", b"1"), ("h", b"2"), ("n", None), ("__dlq.errors.topic", b"forged")]
     events.produce(SampleRecord(BAD, key=b"\x00\x01", headers=headers, partition=2))
     events.land()
-    (letter,) = events.dead_letters()
-    assert (letter["key"], letter["value"]) == (b"\x00\x01", BAD)
-    assert [(n, v and bytes(v)) for n, v in letter["headers"][:4]] == headers, "before those of Tidemark"
-    assert letter["topic"] == events.topic
-    assert (letter["partition"], letter["offset"], letter["stage"]) == ("2", "0", "decode")
-    assert sum(name == "__dlq.errors.topic" for name, _ in letter["headers"]) == 2
+    (dead_letter,) = events.dead_letters()
+    assert (dead_letter["key"], dead_letter["value"]) == (b"\x00\x01", BAD)
+    assert [(n, v and bytes(v)) for n, v in dead_letter["headers"][:4]] == headers, "before those of Tidemark"
+    assert dead_letter["topic"] == events.topic
+    assert (dead_letter["partition"], dead_letter["offset"], dead_letter["stage"]) == ("2", "0", "decode")
+    assert sum(name == "__dlq.errors.topic" for name, _ in dead_letter["headers"]) == 2
 
 
 def test_a_compacted_dead_letter_topic_is_refused_with_the_command_that_changes_it(stream: Make) -> None:
@@ -145,8 +145,8 @@ def test_records_land_by_close_of_business_date_when_the_stream_names_its_column
     events.land()
     folders = sorted(p.name for p in Path(str(events.table.path)).glob("cob_date=*"))
     assert folders == ["cob_date=2024-01-15", "cob_date=2024-01-16"]
-    (letter,) = events.dead_letters()
-    assert letter["category"] == "RULE_VIOLATED"
+    (dead_letter,) = events.dead_letters()
+    assert dead_letter["category"] == "RULE_VIOLATED"
 
 
 def test_a_batch_lands_in_as_many_files_as_asked_when_the_topic_has_more_partitions(stream: Make) -> None:

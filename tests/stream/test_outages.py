@@ -17,8 +17,8 @@ from tests.stream_under_test import BAD, NAME, Reports, StreamUnderTest, good
 from tidemark.contract import failpoints as fault_points
 from tidemark.contract.errors import RetriableError
 from tidemark.contract.observer import SilentObserver
-from tidemark.dead_letters.table import LetterTable
-from tidemark.dead_letters.table_query import keep_letters, letter_target
+from tidemark.dead_letters.table import DeadLetterTable
+from tidemark.dead_letters.table_query import dead_letter_target, keep_dead_letters
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import admin, produce
 from tidemark.ingest.application import Ingest, StreamOutcome
@@ -126,21 +126,21 @@ def test_batches_become_replayable_dead_letters_and_land_by_themselves_when_the_
         monkeypatch.delenv(fault_points.VARIABLE)
         # Nothing is produced: an idle stream tries the table by itself, and records what it jumped.
         until(lambda: (f"{NAME}/table", "CLOSED") in one.watcher.changes)
-        jumped = [c for c in events.own_commits() if c.jumped]
+        jumped = [c for c in events.ledger_commits() if c.jumped]
         assert sum(to - at for c in jumped for at, to in c.jumped.values()) == 4
         assert events.state().marks == events.state().done
         events.produce(good(5))
         # What the outage turned into dead letters lands by itself, and the bad record stays one.
         until(lambda: events.ids() == [0, 1, 2, 3, 4, 5])
-    kept = LetterTable(events.table).letters(events.spark)
+    kept = DeadLetterTable(events.table).dead_letters(events.spark)
     assert sorted((r["failure_code"], r["status"]) for r in kept.collect()) == [
         *[(UNAVAILABLE, "resolved")] * 3,
         ("TYPE_MISMATCH", "new"),
     ]
-    letters = events.dead_letters()
-    assert sorted(x["category"] for x in letters if x["category"] == UNAVAILABLE) == [UNAVAILABLE] * 3
-    assert {x["value"] for x in letters} == {good(2), good(3), good(4), BAD}
-    assert {x["retriable"] for x in letters if x["category"] == UNAVAILABLE} == {"true"}
+    dead_letters = events.dead_letters()
+    assert sorted(x["category"] for x in dead_letters if x["category"] == UNAVAILABLE) == [UNAVAILABLE] * 3
+    assert {x["value"] for x in dead_letters} == {good(2), good(3), good(4), BAD}
+    assert {x["retriable"] for x in dead_letters if x["category"] == UNAVAILABLE} == {"true"}
     assert len(events.accounted()) == 7
     events.land()
     assert events.ids() == [0, 1, 2, 3, 4, 5]
@@ -220,12 +220,12 @@ def test_dead_letters_are_read_from_the_earliest_when_retention_passed_their_rea
     name = topic()
     events = stream(**{"dead-letter": {"topic": name}})
     settings = events.settings()
-    target = letter_target(events.spark, settings, NAME, run="reader")
+    target = dead_letter_target(events.spark, settings, NAME, run="reader")
 
     def kept(*values: bytes) -> list[dict[str, Any]]:
         produce(broker.bootstrap, name, values)
         with capture_logs() as lines:
-            keep_letters(events.spark, settings, target)
+            keep_dead_letters(events.spark, settings, target)
         return lines
 
     kept(b"0")
@@ -236,8 +236,8 @@ def test_dead_letters_are_read_from_the_earliest_when_retention_passed_their_rea
     assert [line["records"] for line in lines if "lost to retention" in line["event"]] == [1]
     lines = kept(b"4")
     assert not [line for line in lines if "cannot be used" in line["event"]], "it goes on there from now on"
-    letters = LetterTable(target.table).letters(events.spark).select("dlq_offset").collect()
-    assert sorted(r["dlq_offset"] for r in letters) == [0, 2, 3, 4]
+    dead_letters = DeadLetterTable(target.table).dead_letters(events.spark).select("dlq_offset").collect()
+    assert sorted(r["dlq_offset"] for r in dead_letters) == [0, 2, 3, 4]
 
 
 @pytest.mark.guarantee(

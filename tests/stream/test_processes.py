@@ -21,8 +21,8 @@ from tidemark.cli.app import main
 from tidemark.config.stream import Mode
 from tidemark.contract import records
 from tidemark.contract.failpoints import POINTS
-from tidemark.dead_letters.table import LetterTable
-from tidemark.dead_letters.table_query import keep_letters, letter_target
+from tidemark.dead_letters.table import DeadLetterTable
+from tidemark.dead_letters.table_query import dead_letter_target, keep_dead_letters
 
 Make = Callable[..., StreamUnderTest]
 # Whole JVMs start here, on a machine that may be busy.
@@ -144,9 +144,9 @@ def test_nothing_is_lost_or_doubled_when_the_writer_is_killed_at_every_step_of_a
     assert len(events.accounted()) == 200
     for point in (p for p in POINTS if p.startswith("letters-")):
         _killed(["dead-letters", "stream", "--stream", "events", "--available-now"], config, f"{point}=kill")
-    target = letter_target(events.spark, events.settings(), "events", run="after the kills")
-    keep_letters(events.spark, events.settings(), target)
-    kept = LetterTable(events.table).letters(events.spark)
+    target = dead_letter_target(events.spark, events.settings(), "events", run="after the kills")
+    keep_dead_letters(events.spark, events.settings(), target)
+    kept = DeadLetterTable(events.table).dead_letters(events.spark)
     assert sorted((r[records.PARTITION], r[records.OFFSET]) for r in kept.collect()) == sorted(
         {(int(x["partition"]), int(x["offset"])) for x in events.dead_letters()}
     )

@@ -10,11 +10,11 @@ from tests.stream_under_test import StreamUnderTest
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import TidemarkError
+from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind
 from tidemark.dead_letters.replay import replay
-from tidemark.dead_letters.selection import Choice
-from tidemark.dead_letters.table_query import keep_letters, letter_target
+from tidemark.dead_letters.selection import Selection
+from tidemark.dead_letters.table_query import dead_letter_target, keep_dead_letters
 from tidemark.operations.backfill import backfill
 from tidemark.source.topics import KafkaAdmin
 
@@ -48,7 +48,7 @@ def test_new_schema_ids_widen_the_plan_before_anything_commits_when_a_registry_h
         flow.land()
         assert landed(flow) == [(1, None), (2, "x"), (4, None)]
         assert [(x["offset"], x["category"]) for x in flow.dead_letters()] == [("2", "UNKNOWN_SCHEMA_ID")]
-        batches = [c for c in flow.own_commits() if c.kind is CommitKind.BATCH]
+        batches = [c for c in flow.ledger_commits() if c.kind is CommitKind.BATCH]
         assert [c.marks.at(0) for c in batches] == [1, 2, 3, 4], "no batch was committed under a narrow plan"
         raw = TableRef(path=str(flow.folder / "lake/raw"))
         assert flow.spark.table(raw.sql).count() == 4
@@ -70,9 +70,9 @@ def test_new_schema_ids_widen_the_plan_before_anything_commits_when_a_registry_h
         assert landed(flow)[3:] == [(6, None)]
         assert [(x["offset"], x["category"]) for x in flow.dead_letters()][1:] == [("4", "MALFORMED_AVRO")]
 
-        target = letter_target(flow.spark, flow.settings(), "events", run="by-hand")
-        keep_letters(flow.spark, flow.settings(), target)
-        unknown = Choice(codes=("UNKNOWN_SCHEMA_ID",))
+        target = dead_letter_target(flow.spark, flow.settings(), "events", run="by-hand")
+        keep_dead_letters(flow.spark, flow.settings(), target)
+        unknown = Selection(codes=("UNKNOWN_SCHEMA_ID",))
         admin = KafkaAdmin(flow.settings().kafka)
         assert replay(flow.spark, admin, target, unknown, by="test").resolved == 1, (
             "its id is registered by now"

@@ -15,13 +15,13 @@ from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 from tidemark.contract import failpoints as fault_points
 from tidemark.contract import records
 from tidemark.contract.errors import DataLoss, Fenced, LedgerError, NonRetriableError
-from tidemark.contract.own_commit import CommitKind
+from tidemark.contract.ledger_commit import CommitKind
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, admin, create_topic, delete_topic
 from tidemark.ingest import application as ingest_module
 from tidemark.ingest.application import Ingest
 from tidemark.ingest.batch import handler as batch_module
-from tidemark.operations.rewind import To, rewind
+from tidemark.operations.rewind import RewindTarget, rewind
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.targets import targets_of
 from tidemark.transform import DecodePlan, transform
@@ -186,7 +186,7 @@ def test_missing_records_land_again_once_when_the_table_was_restored(stream: Mak
     events.produce(good(12))
     events.land()
     assert events.ids() == list(range(13))
-    kinds = [commit.kind for commit in events.own_commits()]
+    kinds = [commit.kind for commit in events.ledger_commits()]
     assert kinds[-3:] == [CommitKind.OPEN, CommitKind.REPLAY, CommitKind.BATCH], "replays are fenced between"
     events.land()
     assert events.ids() == list(range(13))
@@ -262,7 +262,7 @@ def test_the_stream_stops_and_asks_when_the_table_was_emptied_or_replaced(
         admin = KafkaAdmin(landed.settings().kafka)
         (target,) = targets_of(landed.spark, landed.settings(), NAME, run="by-hand")
         with pytest.raises(LedgerError, match="was emptied"):
-            rewind(landed.spark, admin, target, To(offsets={0: 1}))
+            rewind(landed.spark, admin, target, RewindTarget(offsets={0: 1}))
 
 
 def test_the_rows_of_the_newest_commit_land_again_when_its_file_was_damaged_and_moved_away(
@@ -351,7 +351,7 @@ def test_the_stream_says_which_records_are_gone_when_retention_passed_the_marks(
     assert "partition 0: offsets 2 to 3" in error.message
     events.land(**{"on-data-loss": "continue"})
     assert events.ids() == [0, 1, 4]
-    assert [dict(c.jumped) for c in events.own_commits() if c.jumped] == [{0: (2, 4)}]
+    assert [dict(c.jumped) for c in events.ledger_commits() if c.jumped] == [{0: (2, 4)}]
 
 
 @pytest.mark.guarantee("fault: Partitions are added → They are read from their start")

@@ -40,7 +40,7 @@ def run_with(events: StreamUnderTest, change: str) -> BaseException | None:
     return ingest.run()[0].error
 
 
-def letters(events: StreamUnderTest) -> dict[int, str]:
+def dead_letters(events: StreamUnderTest) -> dict[int, str]:
     return {int(x["offset"]): x["category"] for x in events.dead_letters()}
 
 
@@ -57,7 +57,7 @@ def test_a_value_that_names_no_folder_costs_its_record_alone(stream: Make) -> No
     )
     events.land()
     assert events.ids() == [1, 5]
-    assert letters(events) == dict.fromkeys((1, 2, 3), "PARTITION_VALUE")
+    assert dead_letters(events) == dict.fromkeys((1, 2, 3), "PARTITION_VALUE")
     assert {x["stage"] for x in events.dead_letters()} == {"validate"}
     assert events.reports[0].read == 5
 
@@ -89,7 +89,7 @@ def test_a_constraint_of_the_table_costs_its_record_alone(stream: Make) -> None:
     events.produce(good(8), good(9))
     assert run_with(events, "ADD CONSTRAINT not_eight CHECK (id <> 8)") is None
     assert events.ids() == [1, 2, 9]
-    assert letters(events)[7] == "RULE_VIOLATED"
+    assert dead_letters(events)[7] == "RULE_VIOLATED"
 
 
 def test_a_constraint_that_no_record_can_be_judged_by_stops_the_stream_with_what_violates_it(

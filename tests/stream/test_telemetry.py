@@ -88,9 +88,12 @@ def test_every_metric_moves_as_it_should_in_a_run_with_faults(
         lost = take_all(flow)
         assert run(flow, flow.settings(), *telemetry.observers).error is None
         found = scraped(telemetry.url)
-        letters = json.dumps({"stream": NAME})
+        dead_letters = json.dumps({"stream": NAME})
         deadline = time.monotonic() + 15
-        while found.get(("tidemark_dead_letter_topic_records", letters)) != 3 and time.monotonic() < deadline:
+        while (
+            found.get(("tidemark_dead_letter_topic_records", dead_letters)) != 3
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.2)
             found = scraped(telemetry.url)
         health = httpx.get(f"{telemetry.url}/actuator/health/streams", timeout=10).json()

@@ -47,17 +47,17 @@ def test_what_becomes_of_files_is_shown_for_every_format(
         found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
         return found
 
-    letter = {"stream_topic_id": "t", "stream_partition": 0, "stream_offset": 5}
+    dead_letter = {"stream_topic_id": "t", "stream_partition": 0, "stream_offset": 5}
     lines = [
         b'{"id": 1, "name": "\xc3\xa9", "at": "2024-07-01T12:00:00+02:00"}',
         b'{"id": "x"}',
         b'2,"a, b",',
         b"",
         *[
-            json.dumps({**letter, "value_b64": base64.b64encode(v).decode()}).encode()
+            json.dumps({**dead_letter, "value_b64": base64.b64encode(v).decode()}).encode()
             for v in (b'{"id":3}', b"{")
         ],
-        json.dumps({**letter, "value_b64": None}).encode(),
+        json.dumps({**dead_letter, "value_b64": None}).encode(),
     ]
     (tmp_path / "lines.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     (tmp_path / "whole.csv").write_bytes(b'4,"two\nlines",2024-07-01')

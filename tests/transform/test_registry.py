@@ -128,7 +128,7 @@ def test_a_schema_is_read_with_those_that_it_refers_to_and_another_kind_costs_it
     assert [code(r) for r in found[1:]] == [
         *["UNSUPPORTED_FORMAT"] * 3, "UNKNOWN_SCHEMA_ID", *["UNSUPPORTED_FORMAT"] * 4,
     ]  # fmt: skip
-    said = [r.failure and r.failure.message for r in found]
+    summary_of_error = [r.failure and r.failure.message for r in found]
     for at, why in (
         (1, "id 6: a schema of type PROTOBUF"),
         (2, "id 7: a schema of type JSON"),
@@ -138,7 +138,7 @@ def test_a_schema_is_read_with_those_that_it_refers_to_and_another_kind_costs_it
         (7, "id 12: refers to more than 100 schemas, or over more than 10"),
         (8, "id 13: not an Avro schema"),
     ):
-        assert why in said[at], (at, said[at])
+        assert why in summary_of_error[at], (at, summary_of_error[at])
 
 
 def test_the_registry_is_asked_when_single_payloads_are_explained(

@@ -11,30 +11,30 @@ from tidemark.config.stream import Idempotency, Processing
 from tidemark.contract.marks import Marks
 from tidemark.ingest.batch import append as accepted_module
 from tidemark.ingest.batch.append import AcceptedRows
-from tidemark.ingest.batch.counts import Census
-from tidemark.ingest.batch.new_offsets import Bounds, Novelty
+from tidemark.ingest.batch.counts import BatchCounts
+from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets
 from tidemark.resilience.retry import Retrier
 from tidemark.sink.append import Committed
 
-AGAIN = Census(5, 4, 1, 0, 0, 0, None)
+AGAIN = BatchCounts(5, 4, 1, 0, 0, 0, None)
 
 
-def landed(monkeypatch: pytest.MonkeyPatch, told: Census | None, *, rows: int) -> Census:
+def landed(monkeypatch: pytest.MonkeyPatch, told: BatchCounts | None, *, rows: int) -> BatchCounts:
     """The census of a batch of five offsets whose write added `rows` and told `told`."""
     plan: Any = SimpleNamespace(
         retry=Retrier(), processing=Processing(), idempotency=Idempotency(), table="orders"
     )
     ledger: Any = SimpleNamespace(committed=lambda commit: None)
     routed: Any = None
-    batch = AcceptedRows(plan, ledger, routed, 7, Bounds(Marks({0: 0}), Marks({0: 5})), Novelty({}, {}))
+    batch = AcceptedRows(plan, ledger, routed, 7, Bounds(Marks({0: 0}), Marks({0: 5})), NewOffsets({}, {}))
     own: Any = None
     monkeypatch.setattr(AcceptedRows, "_attempt", lambda self: (Committed(3, rows, own), told))
     monkeypatch.setattr(accepted_module, "count_again", lambda routed: AGAIN)
-    return batch.land().census
+    return batch.land().batch_counts
 
 
 def test_the_count_is_trusted_when_the_commit_added_as_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Census(5, 4, 1, 0, 0, 0, [])
+    told = BatchCounts(5, 4, 1, 0, 0, 0, [])
     assert landed(monkeypatch, told, rows=4) is told
 
 
@@ -42,11 +42,11 @@ def test_the_count_is_trusted_when_the_commit_added_as_many_rows(monkeypatch: py
     ("told", "rows"),
     [
         pytest.param(None, 4, id="the observation did not come"),
-        pytest.param(Census(4, 3, 1, 0, 0, 0, []), 4, id="a part of a failed attempt was told"),
-        pytest.param(Census(10, 4, 6, 0, 0, 0, []), 4, id="a stage that ran again was told twice"),
+        pytest.param(BatchCounts(4, 3, 1, 0, 0, 0, []), 4, id="a part of a failed attempt was told"),
+        pytest.param(BatchCounts(10, 4, 6, 0, 0, 0, []), 4, id="a stage that ran again was told twice"),
     ],
 )
 def test_the_batch_is_counted_again_when_the_count_cannot_be_right(
-    monkeypatch: pytest.MonkeyPatch, told: Census | None, rows: int
+    monkeypatch: pytest.MonkeyPatch, told: BatchCounts | None, rows: int
 ) -> None:
     assert landed(monkeypatch, told, rows=rows) is AGAIN

@@ -20,8 +20,8 @@ from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import SilentObserver, StreamObserver
 from tidemark.dead_letters.topic import DeadLetterTopic
-from tidemark.ingest.availability import Patience
-from tidemark.ingest.batch.event_relay import Posted, told_over
+from tidemark.ingest.availability import Availability
+from tidemark.ingest.batch.event_relay import EventRelay, relaying
 from tidemark.ingest.batch.handler import IngestBatch
 from tidemark.ingest.batch.held_ledger import HeldLedger
 from tidemark.ingest.batch.plan import BatchPlan
@@ -86,7 +86,7 @@ def handler(folder: Path, observer: StreamObserver | None = None) -> IngestBatch
         dead_letters=DeadLetterTopic("t-dlq", 1, "s", TableRef(path="/lake/t"), "g", 1_000_000, {}),
         group=GroupOffsets(admin, "g"),
         retry=retry,
-        patience=Patience("s", breakers, retry, observers=told),
+        availability=Availability("s", breakers, retry, observers=told),
         decode=decode_plan(stream, base_dir=folder, spark=None),
         registry=registry,
         idempotency=stream.idempotency,
@@ -174,7 +174,7 @@ def test_what_a_batch_tells_in_another_process_reaches_the_observers_of_this_one
     )
     shipped, reported = tmp_path / "handler.pickle", tmp_path / "report.pickle"
     reported.write_bytes(pickle.dumps(report))
-    with told_over(connected, f"file:{folder.parent}", told) as observer:
+    with relaying(connected, f"file:{folder.parent}", told) as observer:
         shipped.write_bytes(cloudpickle.dumps(handler(tmp_path, observer)))
         ran = subprocess.run(
             [sys.executable, "-c", ELSEWHERE, str(shipped), str(reported)],
@@ -197,13 +197,13 @@ def test_what_a_batch_tells_in_another_process_reaches_the_observers_of_this_one
         ("paused", "s", "table", 60.0, "away"),
     ]
     assert list(folder.iterdir()) == [], "nothing is told twice, and nothing stays behind"
-    with told_over(object(), str(tmp_path), told) as observer:
+    with relaying(object(), str(tmp_path), told) as observer:
         assert observer is told, "at home the observers hear it themselves"
 
 
 def test_a_batch_goes_on_when_it_cannot_tell_of_itself(tmp_path: Path) -> None:
     (tmp_path / "told").write_text("a file where the folder should be")
-    Posted(str(tmp_path / "told")).paused("s", destination="table", delay=1.0, error="away")
+    EventRelay(str(tmp_path / "told")).paused("s", destination="table", delay=1.0, error="away")
 
 
 def test_an_observer_that_raises_neither_stops_the_others_nor_the_caller() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemark.contract.errors import Fenced, LedgerError, said
+from tidemark.contract.errors import Fenced, LedgerError, summary_of_error
 from tidemark.contract.failures import Action
 from tidemark.resilience.classification import Classifier
 from tidemark.sink.damaged_log import log_readable
@@ -36,8 +36,8 @@ def test_other_errors_of_a_read_pass_by(text: str) -> None:
 
 
 def test_an_error_is_told_in_one_line_by_what_it_says() -> None:
-    first, cause = said(RuntimeError(TRACE)).split("; caused by ")
+    first, cause = summary_of_error(RuntimeError(TRACE)).split("; caused by ")
     assert first.startswith("org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT]")
     assert cause.startswith("org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING")
-    assert said(Fenced("another one\nwrote", "stop it")) == "another one\nwrote"
-    assert said(RuntimeError("\n")) == "RuntimeError"
+    assert summary_of_error(Fenced("another one\nwrote", "stop it")) == "another one\nwrote"
+    assert summary_of_error(RuntimeError("\n")) == "RuntimeError"

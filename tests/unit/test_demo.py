@@ -38,42 +38,42 @@ def row(offset: int, partition: int = 0) -> LandedRow:
     return LandedRow(at(offset, partition), date(2024, 1, 15))
 
 
-def letter(offset: int, value: bytes | None = b"bad") -> DeadLetter:
+def dead_letter(offset: int, value: bytes | None = b"bad") -> DeadLetter:
     return DeadLetter(at(offset), "COLUMN_COUNT", "decode", "", value)
 
 
 def test_the_sum_holds_when_every_record_is_where_it_belongs() -> None:
-    verdict = judge(PRODUCED, [row(0), row(1)], [letter(2)])
-    assert verdict.sound
-    assert verdict.line() == "produced 4 = landed 2 + rejected 1 + skipped 1, lost 0, duplicated 0"
+    audit_result = judge(PRODUCED, [row(0), row(1)], [dead_letter(2)])
+    assert audit_result.sound
+    assert audit_result.line() == "produced 4 = landed 2 + rejected 1 + skipped 1, lost 0, duplicated 0"
 
 
 def test_a_dead_letter_published_again_counts_once() -> None:
-    verdict = judge(PRODUCED, [row(0), row(1)], [letter(2), letter(2)])
-    assert (verdict.sound, verdict.rejected, verdict.published_again) == (True, 1, 1)
+    audit_result = judge(PRODUCED, [row(0), row(1)], [dead_letter(2), dead_letter(2)])
+    assert (audit_result.sound, audit_result.rejected, audit_result.published_again) == (True, 1, 1)
 
 
 @pytest.mark.parametrize(
     ("rows", "letters", "fault"),
     [
-        ([row(0)], [letter(2)], {"lost": 1}),
+        ([row(0)], [dead_letter(2)], {"lost": 1}),
         ([row(0), row(1)], [], {"lost": 1}),
         ([], [], {"lost": 3}),
-        ([row(0), row(0), row(1)], [letter(2)], {"duplicated": 1}),
-        ([row(0), row(1), row(0, partition=7)], [letter(2)], {"duplicated": 1}),
-        ([row(0), row(1), row(2)], [letter(2)], {"duplicated": 1, "misjudged": 1}),
-        ([row(0)], [letter(1, b"good"), letter(2)], {"misjudged": 1}),
-        ([row(0), row(1), row(3)], [letter(2)], {"misjudged": 1}),
-        ([row(0), row(1)], [letter(2, b"other")], {"altered": 1}),
+        ([row(0), row(0), row(1)], [dead_letter(2)], {"duplicated": 1}),
+        ([row(0), row(1), row(0, partition=7)], [dead_letter(2)], {"duplicated": 1}),
+        ([row(0), row(1), row(2)], [dead_letter(2)], {"duplicated": 1, "misjudged": 1}),
+        ([row(0)], [dead_letter(1, b"good"), dead_letter(2)], {"misjudged": 1}),
+        ([row(0), row(1), row(3)], [dead_letter(2)], {"misjudged": 1}),
+        ([row(0), row(1)], [dead_letter(2, b"other")], {"altered": 1}),
     ],
 )
 def test_what_went_wrong_is_counted(
-    rows: Sequence[LandedRow], letters: Sequence[DeadLetter], fault: dict[str, int]
+    rows: Sequence[LandedRow], dead_letters: Sequence[DeadLetter], fault: dict[str, int]
 ) -> None:
-    verdict = judge(PRODUCED, rows, letters)
+    audit_result = judge(PRODUCED, rows, dead_letters)
     nothing = dict.fromkeys(("lost", "duplicated", "misjudged", "altered"), 0)
-    assert {name: getattr(verdict, name) for name in nothing} == nothing | fault
-    assert not verdict.sound
+    assert {name: getattr(audit_result, name) for name in nothing} == nothing | fault
+    assert not audit_result.sound
 
 
 def test_the_demo_runs_the_sample_configuration_s_stream(tmp_path: Path) -> None:

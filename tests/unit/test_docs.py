@@ -116,7 +116,7 @@ def test_what_is_not_there_is_noticed_when_a_page_names_it() -> None:
 def test_every_picture_of_the_docs_can_be_drawn() -> None:
     pictures = sorted((ROOT / "docs").glob("*.svg"))
     assert pictures
-    for picture in pictures:
-        root = ElementTree.parse(picture).getroot()
+    for rendering in pictures:
+        root = ElementTree.parse(rendering).getroot()
         assert root.tag.endswith("svg")
         assert root.find("{http://www.w3.org/2000/svg}title") is not None

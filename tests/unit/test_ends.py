@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from tidemark.config.load import parse_settings
 from tidemark.ingest import application, query
 from tidemark.ingest.application import Ingest, StreamOutcome
-from tidemark.ingest.dead_letter_table import LettersBeside
+from tidemark.ingest.dead_letter_table import DeadLetterTableQuery
 from tidemark.monitoring.metrics import Metrics
 from tidemark.monitoring.recording import MetricsObserver
 
@@ -84,4 +84,4 @@ def test_dead_letters_are_not_read_to_their_end_when_the_process_is_to_end() -> 
     stopping = threading.Event()
     stopping.set()
     # Without the bound it would start a query, for which there is no session here.
-    LettersBeside(unused, unused, target, bounded=True).finish(stopping)
+    DeadLetterTableQuery(unused, unused, target, bounded=True).finish(stopping)

@@ -13,7 +13,7 @@ import pytest
 
 from tidemark.config.stream import Idempotency, Mode
 from tidemark.contract.errors import RestartStream
-from tidemark.ingest.background import Upkeep
+from tidemark.ingest.background import Background
 from tidemark.ingest.idempotency.fingerprints import check_clock, delay_ms, memory_problem
 from tidemark.platform.files import LocalFiles
 from tidemark.source.checkpoint import Checkpoint
@@ -91,9 +91,11 @@ def test_an_idle_query_starts_again_when_its_memory_has_expired(
     ledger: Any = SimpleNamespace(plan=plan, busy=lock)
     unused: Any = None
     later = datetime.fromtimestamp((NOON + 2 * DAY) / 1000, UTC)
-    upkeep = Upkeep(unused, target, ledger, lambda: later, replay_outage=unused, keep_letters=unused)
+    background = Background(
+        unused, target, ledger, lambda: later, replay_outage=unused, keep_dead_letters=unused
+    )
     if restarts:
         with pytest.raises(RestartStream, match="has expired"):
-            upkeep._clean_up()
+            background._clean_up()
     else:
-        upkeep._clean_up()
+        background._clean_up()

@@ -22,7 +22,9 @@ def test_the_page_is_what_the_markers_of_the_tests_say() -> None:
 
 
 def test_every_reported_case_is_held() -> None:
-    assert set(markers()["case"]) == {f"{kind}-{n:02}" for kind, count in KINDS.items() for n in range(1, count + 1)}
+    assert set(markers()["case"]) == {
+        f"{kind}-{n:02}" for kind, count in KINDS.items() for n in range(1, count + 1)
+    }
 
 
 @pytest.mark.parametrize(("group", "least"), LINES.items())

@@ -23,14 +23,14 @@ from starlette.routing import Route
 from tidemark.contract.errors import RestartStream, RetriableError, ShutdownRequested, UsageError
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import SilentObserver
-from tidemark.ingest.availability import Patience
+from tidemark.ingest.availability import Availability
 from tidemark.monitoring import server as serving
-from tidemark.monitoring.access import Gate, Token
+from tidemark.monitoring.access import Authentication, Token
 from tidemark.monitoring.actuator import WITHOUT_TOKEN, actuator_routes
 from tidemark.monitoring.health import Finding, Health, HealthBoard, overall
 from tidemark.monitoring.indicators import (
     DeadLetterRate,
-    StreamFacts,
+    StreamInfo,
     breakers,
     delta_write,
     freshness,
@@ -58,17 +58,17 @@ def down() -> dict[str, object]:
 @pytest.mark.parametrize(
     ("facts", "status", "state"),
     [
-        (StreamFacts(True, 0, 9000.0), Health.UP, "FRESH"),
-        (StreamFacts(True, 5, 10.0), Health.UP, "FRESH"),
-        (StreamFacts(True, 5, 301.0), Health.DOWN, "STALE"),
-        (StreamFacts(True, 5, None), Health.DOWN, "STALE"),
-        (StreamFacts(False, 0, 1.0, "fenced"), Health.DOWN, "STOPPED"),
-        (StreamFacts(None, None, None), Health.UNKNOWN, "UNKNOWN"),
-        (StreamFacts(None, 3, 1.0), Health.UP, "FRESH"),
+        (StreamInfo(True, 0, 9000.0), Health.UP, "FRESH"),
+        (StreamInfo(True, 5, 10.0), Health.UP, "FRESH"),
+        (StreamInfo(True, 5, 301.0), Health.DOWN, "STALE"),
+        (StreamInfo(True, 5, None), Health.DOWN, "STALE"),
+        (StreamInfo(False, 0, 1.0, "fenced"), Health.DOWN, "STOPPED"),
+        (StreamInfo(None, None, None), Health.UNKNOWN, "UNKNOWN"),
+        (StreamInfo(None, 3, 1.0), Health.UP, "FRESH"),
     ],
 )
 def test_freshness_is_the_age_of_the_last_commit_against_lag(
-    facts: StreamFacts, status: Health, state: str
+    facts: StreamInfo, status: Health, state: str
 ) -> None:
     found = freshness(lambda: {"orders": facts}, stale_after=300)()
     assert found.status is status
@@ -108,11 +108,11 @@ def test_a_table_is_told_to_fail_by_what_is_its_own_failure(error: Exception, to
     def fail() -> None:
         raise error
 
-    patience = Patience("orders", Breakers(), Retrier(), observers=Tried())
+    availability = Availability("orders", Breakers(), Retrier(), observers=Tried())
     for destination in ("table", "dead-letters"):
         with pytest.raises(type(error)):
-            patience.attempt(destination, fail)
-    patience.attempt("table", lambda: None)
+            availability.attempt(destination, fail)
+    availability.attempt("table", lambda: None)
     assert [e for d, e in tried if d == "table"] == ([told, None] if told else [None])
 
 
@@ -158,7 +158,7 @@ def test_a_probe_that_hangs_is_unknown_and_is_not_started_again() -> None:
         hanging.wait(20)
         return up()
 
-    board = HealthBoard({"kafka": hang, "storage": up}, patience=0.1, keep=0)
+    board = HealthBoard({"kafka": hang, "storage": up}, availability=0.1, keep=0)
     for _ in range(2):
         found = board.findings()
         assert (found["kafka"].status, found["storage"].status) == (Health.UNKNOWN, Health.UP)
@@ -187,8 +187,10 @@ class Served:
         self.checks: dict[str, Any] = {"kafka": reachable(lambda: {"topics": 1}), "dlq-rate": up}
         board = HealthBoard(self.checks, ready=("kafka",), keep=0)
         app = Starlette(routes=actuator_routes(self.metrics, board))
-        gate = Gate(app, token=Token(token) if token else None, loopback=loopback, open_paths=WITHOUT_TOKEN)
-        self.server = HttpServer(gate, host="127.0.0.1", port=0).start()
+        authentication = Authentication(
+            app, token=Token(token) if token else None, loopback=loopback, open_paths=WITHOUT_TOKEN
+        )
+        self.server = HttpServer(authentication, host="127.0.0.1", port=0).start()
         self.client = httpx.Client(base_url=self.server.url, timeout=10)
         self.board = board
 

@@ -10,8 +10,8 @@ import pytest
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import LedgerError, RestartStream, RetriableError
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.operations.commits import newest_own
 from tidemark.sink.append import Committed, check_still_ours, state_after, written_in
 from tidemark.sink.ledger import (
@@ -31,10 +31,12 @@ TABLE = TableRef(path="t")
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def own(seq: int, mark: int, *, base: int, kind: CommitKind = CommitKind.BATCH, **fields: Any) -> OwnCommit:
+def ledger_commit(
+    seq: int, mark: int, *, base: int, kind: CommitKind = CommitKind.BATCH, **fields: Any
+) -> LedgerCommit:
     marks = Marks({0: mark})
     given: dict[str, Any] = {"token": f"run/{seq}/1", "marks": marks, "done": marks, "ceiling": marks}
-    return OwnCommit(kind, "orders", seq=seq, base=base, **({"topic_id": "topic"} | given | fields))
+    return LedgerCommit(kind, "orders", seq=seq, base=base, **({"topic_id": "topic"} | given | fields))
 
 
 class Log:
@@ -45,17 +47,20 @@ class Log:
         self.limits: list[int] = []
 
     def add(
-        self, operation: str, parameters: dict[str, str] | None = None, own: OwnCommit | None = None
+        self,
+        operation: str,
+        parameters: dict[str, str] | None = None,
+        ledger_commit: LedgerCommit | None = None,
     ) -> Log:
         version = len(self.entries)
         at = MIDNIGHT + timedelta(hours=3 * version)
-        self.entries.append(LogEntry(version, operation, at, parameters or {}, own=own))
+        self.entries.append(LogEntry(version, operation, at, parameters or {}, ledger_commit=ledger_commit))
         return self
 
     def batch(self, mark: int, **fields: Any) -> Log:
-        seq = sum(e.own is not None for e in self.entries) + 1
+        seq = sum(e.ledger_commit is not None for e in self.entries) + 1
         fields = {"base": len(self.entries) - 1} | fields
-        return self.add("WRITE", {"mode": "Append"}, own(seq, mark, **fields))
+        return self.add("WRITE", {"mode": "Append"}, ledger_commit(seq, mark, **fields))
 
     def restore(self, version: int) -> Log:
         return self.add("RESTORE", {"version": str(version)})
@@ -73,7 +78,7 @@ class Log:
 
     def replay(self, seq: int, **fields: Any) -> Log:
         fields = {"base": len(self.entries) - 1, "token": f"replay/{seq}"} | fields
-        return self.add("WRITE", own=own(seq, 0, kind=CommitKind.REPLAY, **fields))
+        return self.add("WRITE", ledger_commit=ledger_commit(seq, 0, kind=CommitKind.REPLAY, **fields))
 
 
 def three_batches() -> Log:
@@ -94,28 +99,33 @@ def test_the_newest_own_commit_tells_marks_and_seq_when_others_commit_after_it()
 
 
 def test_a_start_resumes_where_dead_letters_are_complete() -> None:
-    state = three_batches().batch(40, done=Marks({0: 30})).state
+    state = three_batches().batch(40, published=Marks({0: 30})).state
     assert state.resume == Marks({0: 30})
-    assert state.done_at_least(Marks({0: 35})).resume == Marks({0: 35})
-    assert state.done_at_least(Marks({0: 99})).done == Marks({0: 40})
-    assert state.done_at_least(Marks({0: 5})).done == Marks({0: 30})
+    assert state.published_at_least(Marks({0: 35})).resume == Marks({0: 35})
+    assert state.published_at_least(Marks({0: 99})).published == Marks({0: 40})
+    assert state.published_at_least(Marks({0: 5})).published == Marks({0: 30})
 
 
 def test_marks_go_back_when_the_table_is_restored_to_a_version() -> None:
     state = three_batches().restore(1).state
-    assert (state.marks, state.ceiling, state.seq) == (Marks({0: 10}), Marks({0: 30}), 3)
+    assert (state.marks, state.high_water, state.seq) == (Marks({0: 10}), Marks({0: 30}), 3)
     assert state.restored
     assert state.recovering
     assert state.resume == Marks({0: 10})
 
 
 def test_what_is_published_goes_back_with_the_marks_when_the_table_is_restored() -> None:
-    log = Log().batch(10, done=Marks()).batch(20, done=Marks({0: 10})).batch(30, done=Marks({0: 20}))
+    log = (
+        Log()
+        .batch(10, published=Marks())
+        .batch(20, published=Marks({0: 10}))
+        .batch(30, published=Marks({0: 20}))
+    )
     log.restore(2)
-    assert (log.state.marks, log.state.done) == (Marks({0: 20}), Marks({0: 10}))
+    assert (log.state.marks, log.state.published) == (Marks({0: 20}), Marks({0: 10}))
     # A batch in flight during the RESTORE says how far it was published before: that is gone too.
-    log.batch(40, base=3, done=Marks({0: 30}))
-    assert (log.state.marks, log.state.done, log.state.resume) == (
+    log.batch(40, base=3, published=Marks({0: 30}))
+    assert (log.state.marks, log.state.published, log.state.resume) == (
         Marks({0: 20}),
         Marks({0: 10}),
         Marks({0: 10}),
@@ -126,13 +136,13 @@ def test_marks_of_a_former_incarnation_of_the_topic_are_not_those_of_the_next_wh
     None
 ):
     log = three_batches().batch(5, topic_id="again").restore(2)
-    assert (log.state.marks, log.state.done, log.state.ceiling) == (Marks(), Marks(), Marks({0: 5}))
+    assert (log.state.marks, log.state.published, log.state.high_water) == (Marks(), Marks(), Marks({0: 5}))
     assert log.state.restored
 
 
 def test_nothing_is_marked_when_the_table_is_restored_to_before_the_first_own_commit() -> None:
     state = three_batches().restore(0).state
-    assert (state.marks, state.ceiling) == (Marks(), Marks({0: 30}))
+    assert (state.marks, state.high_water) == (Marks(), Marks({0: 30}))
 
 
 def test_the_newest_restore_decides_when_there_are_several() -> None:
@@ -150,14 +160,14 @@ def test_marks_are_those_of_the_restored_version_when_a_restore_fell_into_its_ba
     log = three_batches().restore(1).batch(40, base=3)
     assert log.state.marks == Marks({0: 10})
     assert log.state.restored
-    assert log.state.ceiling == Marks({0: 40})
-    opened = log.batch(10, kind=CommitKind.OPEN, ceiling=Marks({0: 40}))
+    assert log.state.high_water == Marks({0: 40})
+    opened = log.batch(10, kind=CommitKind.OPEN, high_water=Marks({0: 40}))
     assert (opened.state.marks, opened.state.restored) == (Marks({0: 10}), False)
     assert opened.restore(5).state.marks == Marks({0: 10})
 
 
 def test_a_restore_is_settled_when_a_generation_was_opened_after_it() -> None:
-    state = three_batches().restore(1).batch(10, kind=CommitKind.OPEN, ceiling=Marks({0: 30})).state
+    state = three_batches().restore(1).batch(10, kind=CommitKind.OPEN, high_water=Marks({0: 30})).state
     assert (state.marks, state.restored, state.recovering, state.seq) == (Marks({0: 10}), False, True, 4)
 
 
@@ -176,18 +186,18 @@ def test_the_lowest_marks_it_can_mean_hold_when_restored_to_a_timestamp(text: st
     state = three_batches().restore_to(text).state
     assert state.marks.at(0) == mark
     assert state.restored
-    assert state.ceiling == Marks({0: 30})
+    assert state.high_water == Marks({0: 30})
 
 
 def test_the_lowest_marks_hold_when_they_went_back_among_the_versions_a_timestamp_can_mean() -> None:
     # Batches at 03:00, 06:00 and 09:00, a rewind to 5 at 12:00, a batch at 15:00; the text says 13:00.
-    log = three_batches().batch(5, kind=CommitKind.REWIND, ceiling=Marks({0: 30})).batch(8)
+    log = three_batches().batch(5, kind=CommitKind.REWIND, high_water=Marks({0: 30})).batch(8)
     state = log.restore_to("2026-03-01 13:00:00").state
     assert state.marks == Marks()
     later = three_batches()
     for _ in range(5):
         later.add("OPTIMIZE")
-    later.batch(5, kind=CommitKind.REWIND, ceiling=Marks({0: 30})).batch(40).batch(50)
+    later.batch(5, kind=CommitKind.REWIND, high_water=Marks({0: 30})).batch(40).batch(50)
     # The rewind was at 03:00 of the next day; the text says 10:00, and may mean from 20:00 to 24:00.
     assert later.restore_to("2026-03-02 10:00:00").state.marks == Marks({0: 5})
 
@@ -201,7 +211,9 @@ def test_versions_that_a_restore_took_back_are_passed_on_by_every_commit_that_fo
     log.batch(50, undone=log.state.undone).restore(6).restore(5)
     assert log.state.undone == ((1, 4), (5, 8)), "both that came since the newest own commit"
     assert three_batches().restore_to("2026-03-01 20:30:00").state.undone == ((2, 4),)
-    text = OwnCommit.from_json(own(1, 1, base=0, undone=((1, 4), (5, 8)), replay_seq=7).to_json())
+    text = LedgerCommit.from_json(
+        ledger_commit(1, 1, base=0, undone=((1, 4), (5, 8)), replay_seq=7).to_json()
+    )
     assert text is not None
     assert (text.undone, text.replay_seq) == (((1, 4), (5, 8)), 7)
 
@@ -220,8 +232,8 @@ def test_the_newest_seq_of_replays_is_known_however_long_ago_it_was() -> None:
 def test_a_replay_among_the_commits_since_the_base_is_passed_on_by_the_next_commit() -> None:
     log = three_batches()
     before = log.state
-    mine = own(4, 40, base=3)
-    log.replay(1).add("WRITE", own=mine)
+    mine = ledger_commit(4, 40, base=3)
+    log.replay(1).add("WRITE", ledger_commit=mine)
     committed = written_in(commits_since(log, 3), TABLE, mine)
     assert committed is not None
     assert state_after(committed, before).replay_seq == 1
@@ -235,9 +247,9 @@ def test_a_higher_seq_is_tried_when_a_ledger_does_not_know_the_newest_of_the_rep
         tried.append(seq)
         if seq <= known:
             raise RetriableError("skipped")
-        return Committed(9, 0, own(seq, 0, base=8, kind=CommitKind.REPLAY))
+        return Committed(9, 0, ledger_commit(seq, 0, base=8, kind=CommitKind.REPLAY))
 
-    assert in_replay_chain(TABLE, lambda: LedgerState(version=8), attempt).own.seq == 64
+    assert in_replay_chain(TABLE, lambda: LedgerState(version=8), attempt).ledger_commit.seq == 64
     assert len(tried) == 7
     known = 2**200
     with pytest.raises(LedgerError, match="accepts no replay"):
@@ -246,7 +258,7 @@ def test_a_higher_seq_is_tried_when_a_ledger_does_not_know_the_newest_of_the_rep
 
 def test_a_replay_is_refused_when_another_commit_of_its_chain_came_first() -> None:
     log = three_batches()
-    mine = own(1, 0, base=3, kind=CommitKind.REPLAY, token="replay/mine")
+    mine = ledger_commit(1, 0, base=3, kind=CommitKind.REPLAY, token="replay/mine")
     assert replay_written_in(commits_since(log, 3), TABLE, mine) is None
     log.batch(40)
     assert replay_written_in(commits_since(log, 3), TABLE, mine) is None, "the stream's do not count"
@@ -258,7 +270,7 @@ def test_a_replay_is_refused_when_another_commit_of_its_chain_came_first() -> No
 def test_a_replay_leaves_marks_and_seq_alone() -> None:
     log = three_batches()
     before = log.state
-    log.add("WRITE", own=own(1, 99, base=3, kind=CommitKind.REPLAY, token="replay/1/1"))
+    log.add("WRITE", ledger_commit=ledger_commit(1, 99, base=3, kind=CommitKind.REPLAY, token="replay/1/1"))
     assert log.state == replace(before, version=4, replay_seq=1)
     assert foreign_commit(commits_since(log, 3), "run") is None
 
@@ -293,17 +305,20 @@ def test_the_table_is_refused_when_its_rows_were_taken_away_during_a_batch() -> 
 
 def test_the_table_is_refused_right_after_the_commit_when_its_rows_were_taken_away_since_the_base() -> None:
     # The next commit's base is above both: who does not look now never learns of it.
-    mine = own(4, 40, base=3)
-    for log in (three_batches().add("TRUNCATE").add("WRITE", own=mine), Log().add("WRITE", own=mine)):
+    mine = ledger_commit(4, 40, base=3)
+    for log in (
+        three_batches().add("TRUNCATE").add("WRITE", ledger_commit=mine),
+        Log().add("WRITE", ledger_commit=mine),
+    ):
         log.add("DELETE", {"predicate": "[]"})
         with pytest.raises(LedgerError, match=r"took|was emptied|saw TRUNCATE"):
             written_in(commits_since(log, mine.base if len(log.entries) > 4 else 0), TABLE, mine)
     with pytest.raises(RestartStream):
-        written_in(commits_since(three_batches().restore(1).add("WRITE", own=mine), 3), TABLE, mine)
+        written_in(commits_since(three_batches().restore(1).add("WRITE", ledger_commit=mine), 3), TABLE, mine)
 
 
 def test_the_table_is_refused_when_it_is_restored_to_a_version_that_was_emptied() -> None:
-    log = three_batches().add("TRUNCATE").batch(0, kind=CommitKind.ADOPT, ceiling=Marks({0: 30}))
+    log = three_batches().add("TRUNCATE").batch(0, kind=CommitKind.ADOPT, high_water=Marks({0: 30}))
     assert log.state.marks == Marks({0: 0})
     with pytest.raises(LedgerError, match="version 4"):
         read_state(log.batch(10).restore(4))
@@ -362,7 +377,7 @@ def test_the_restored_table_is_refused_when_the_log_no_longer_has_the_version() 
         read_state(shortened)
     # Whoever sets the marks by hand needs only the seq, and what fences.
     adopted = read_state(shortened, accept_emptied=True)
-    assert (adopted.seq, adopted.restored, adopted.ceiling) == (3, True, Marks({0: 30}))
+    assert (adopted.seq, adopted.restored, adopted.high_water) == (3, True, Marks({0: 30}))
 
 
 def test_the_commits_since_a_version_are_all_of_them_whatever_the_page() -> None:
@@ -418,7 +433,12 @@ def test_a_topic_made_again_starts_at_nothing_and_keeps_the_seq() -> None:
     state = three_batches().restore(1).state
     assert in_generation(state, "topic") is state
     again = in_generation(state, "another")
-    assert (again.marks, again.done, again.ceiling, again.restored) == (Marks(), Marks(), Marks(), False)
+    assert (again.marks, again.published, again.high_water, again.restored) == (
+        Marks(),
+        Marks(),
+        Marks(),
+        False,
+    )
     assert again.seq == 3
 
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemark.contract.ledger_commit import METADATA_KEY, CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import METADATA_KEY, CommitKind, OwnCommit
 
 OFFSETS = st.integers(0, 2**62)
 PARTITIONS = st.integers(0, 5)
 MARKS = st.dictionaries(PARTITIONS, OFFSETS).map(Marks)
 COMMITS = st.builds(
-    OwnCommit,
+    LedgerCommit,
     kind=st.sampled_from(CommitKind),
     stream=st.text(min_size=1),
     topic_id=st.text(min_size=1),
@@ -25,7 +25,7 @@ COMMITS = st.builds(
     base=OFFSETS,
     marks=MARKS,
     done=MARKS,
-    ceiling=MARKS,
+    high_water=MARKS,
     checkpoint=st.text(),
     counts=st.dictionaries(st.text(), OFFSETS),
     table_id=st.none() | st.text(min_size=1),
@@ -67,31 +67,31 @@ def test_marks_are_equal_and_hash_alike_when_only_the_order_differs() -> None:
 
 
 @given(COMMITS)
-def test_an_own_commit_says_the_same_when_read_back(own: OwnCommit) -> None:
-    assert OwnCommit.from_json(own.to_json()) == own
+def test_an_own_commit_says_the_same_when_read_back(ledger_commit: LedgerCommit) -> None:
+    assert LedgerCommit.from_json(ledger_commit.to_json()) == ledger_commit
 
 
 @given(COMMITS)
-def test_the_metadata_holds_no_more_than_what_is_said(own: OwnCommit) -> None:
-    body = json.loads(own.to_json())[METADATA_KEY]
+def test_the_metadata_holds_no_more_than_what_is_said(ledger_commit: LedgerCommit) -> None:
+    body = json.loads(ledger_commit.to_json())[METADATA_KEY]
     assert not [name for name, value in body.items() if value in (None, "", {})]
-    assert body["seq"] == own.seq
+    assert body["seq"] == ledger_commit.seq
 
 
 @given(st.none() | st.text() | st.text().map(lambda t: json.dumps({METADATA_KEY: t})))
 def test_the_metadata_of_others_is_no_own_commit(text: str | None) -> None:
-    assert OwnCommit.from_json(text) is None
+    assert LedgerCommit.from_json(text) is None
 
 
 @pytest.mark.parametrize("missing", ["kind", "stream", "topic_id", "token", "seq", "base"])
 def test_metadata_is_no_own_commit_when_something_is_missing(missing: str) -> None:
-    own = OwnCommit(CommitKind.BATCH, "orders", "topic", "run/1/1", 1, 1)
-    body = json.loads(own.to_json())
+    ledger_commit = LedgerCommit(CommitKind.BATCH, "orders", "topic", "run/1/1", 1, 1)
+    body = json.loads(ledger_commit.to_json())
     del body[METADATA_KEY][missing]
-    assert OwnCommit.from_json(json.dumps(body)) is None
+    assert LedgerCommit.from_json(json.dumps(body)) is None
 
 
 def test_the_run_is_the_first_part_of_the_token() -> None:
-    own = OwnCommit(CommitKind.BATCH, "orders", "topic", "run/1/1", 1, 1)
-    assert own.run == "run"
-    assert replace(own, token="next/2/1").run == "next"
+    ledger_commit = LedgerCommit(CommitKind.BATCH, "orders", "topic", "run/1/1", 1, 1)
+    assert ledger_commit.run == "run"
+    assert replace(ledger_commit, token="next/2/1").run == "next"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.ingest import outage_replay
 from tidemark.ingest.batch.held_ledger import HeldLedger
 from tidemark.ingest.batch.new_offsets import Bounds
@@ -20,7 +20,7 @@ from tidemark.ingest.outage_replay import OutageReplay
 from tidemark.resilience.breaker import Breaker
 from tidemark.sink.ledger import LedgerState
 
-NEWEST = OwnCommit(CommitKind.BATCH, "events", "id", "run/1/1", seq=4, base=3, marks=Marks({0: 10}))
+NEWEST = LedgerCommit(CommitKind.BATCH, "events", "id", "run/1/1", seq=4, base=3, marks=Marks({0: 10}))
 
 
 def held(*, due: int) -> HeldLedger:
@@ -28,19 +28,19 @@ def held(*, due: int) -> HeldLedger:
     newest = replace(NEWEST, replay_due=due)
     state = LedgerState(7, newest, 7, marks=newest.marks, done=newest.marks)
     breaker = Breaker("events/table")
-    patience = SimpleNamespace(breaker=lambda _: breaker)
+    availability = SimpleNamespace(breaker=lambda _: breaker)
     plan: Any = SimpleNamespace(
         stream="events",
         run="run",
         topic=SimpleNamespace(id="id"),
         checkpoint_id="c",
-        patience=patience,
+        availability=availability,
         admin=None,
     )
     return HeldLedger(plan, state, read_at=time.monotonic() + 3600)
 
 
-def next_of(ledger: HeldLedger, start: int, end: int) -> OwnCommit:
+def next_of(ledger: HeldLedger, start: int, end: int) -> LedgerCommit:
     return ledger.next_commit(9, 1, Bounds(Marks({0: start}), Marks({0: end})))
 
 
@@ -57,7 +57,7 @@ def test_a_replay_is_due_from_the_commit_that_jumped_until_it_is_replayed() -> N
 
 
 def test_a_replay_that_is_due_survives_the_log_of_a_commit() -> None:
-    assert OwnCommit.from_json(replace(NEWEST, replay_due=4).to_json()) == replace(NEWEST, replay_due=4)
+    assert LedgerCommit.from_json(replace(NEWEST, replay_due=4).to_json()) == replace(NEWEST, replay_due=4)
     assert "replay_due" not in NEWEST.to_json()
 
 
@@ -145,7 +145,7 @@ def test_nothing_is_replayed_while_the_table_is_away_or_a_jump_is_not_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, _, recorded = replaying(monkeypatch, [lambda _: 0])
-    one.ledger.done_up_to(Marks({0: 12}), landed=False)
+    one.ledger.published_up_to(Marks({0: 12}), landed=False)
     turn(one)
     assert recorded == []
 

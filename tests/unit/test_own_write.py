@@ -12,12 +12,12 @@ import pytest
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import RetriableError
 from tidemark.contract.failures import Action
-from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.resilience.classification import Classifier
 from tidemark.sink import merge
-from tidemark.sink.append import Arrived, Committed, write_own
+from tidemark.sink.append import Arrived, Committed, write_ledger_commit
 
-OWN = OwnCommit(CommitKind.BATCH, "events", "id", "run/1/1", seq=1, base=0)
+OWN = LedgerCommit(CommitKind.BATCH, "events", "id", "run/1/1", seq=1, base=0)
 
 
 class ConcurrentTransactionException(Exception):
@@ -32,7 +32,7 @@ def appended(table: TableRef, arrived: Arrived) -> Committed | None:
     writer: Any = SimpleNamespace(save=refused)
     writer.format = writer.mode = writer.option = lambda *_: writer
     rows: Any = SimpleNamespace(sparkSession=None, write=writer)
-    return write_own(rows, table, OWN, arrived)
+    return write_ledger_commit(rows, table, OWN, arrived)
 
 
 def merged(table: TableRef, arrived: Arrived) -> Committed | None:

@@ -14,7 +14,7 @@ from tidemark.contract.errors import (
 )
 from tidemark.contract.failures import Action, Scope, Verdict
 from tidemark.ingest.batch.outage import on_one_store
-from tidemark.ingest.restarts import MOST_IN_A_ROW, Streak
+from tidemark.ingest.restarts import MOST_IN_A_ROW, RestartPolicy
 from tidemark.resilience.classification import Classifier
 
 AWAY = RetriesExhausted("away", verdict=Verdict("UNAVAILABLE", Action.RETRY, Scope.DEPENDENCY))
@@ -25,10 +25,10 @@ AWAY_THEN_STOP = RetriesExhausted(
 
 @pytest.mark.parametrize("error", [AWAY, RetriableError("broker"), ConnectionResetError("reset")])
 def test_an_outage_is_waited_for_without_end_unless_the_run_is_to_end(error: Exception) -> None:
-    running = Streak(bounded=False, classifier=Classifier())
+    running = RestartPolicy(bounded=False, classifier=Classifier())
     delays = [running.delay_after(error) for _ in range(3 * MOST_IN_A_ROW)]
     assert all(delay is not None and 0 < delay <= 30 for delay in delays)
-    assert Streak(bounded=True, classifier=Classifier()).delay_after(error) is None
+    assert RestartPolicy(bounded=True, classifier=Classifier()).delay_after(error) is None
 
 
 REFUSED = Exception("[DELTA_UNSUPPORTED_FEATURES_IN_CONFIG] Table features … are not recognized")
@@ -38,7 +38,7 @@ REFUSED = Exception("[DELTA_UNSUPPORTED_FEATURES_IN_CONFIG] Table features … a
 @pytest.mark.parametrize("error", [Fenced("other"), NonRetriableError("wrong"), AWAY_THEN_STOP, REFUSED])
 @pytest.mark.parametrize("bounded", [False, True])
 def test_a_stream_stops_at_once_when_a_person_must_act(error: Exception, bounded: bool) -> None:
-    assert Streak(bounded, Classifier()).delay_after(error) is None
+    assert RestartPolicy(bounded, Classifier()).delay_after(error) is None
 
 
 @pytest.mark.parametrize("bounded", [False, True])
@@ -46,8 +46,8 @@ def test_a_stream_stops_at_once_when_a_person_must_act(error: Exception, bounded
 def test_a_stream_stops_when_it_restarts_for_the_same_reason_again_and_again(
     error: Exception, bounded: bool
 ) -> None:
-    streak = Streak(bounded, Classifier())
-    delays = [streak.delay_after(error) for _ in range(MOST_IN_A_ROW + 1)]
+    restart_policy = RestartPolicy(bounded, Classifier())
+    delays = [restart_policy.delay_after(error) for _ in range(MOST_IN_A_ROW + 1)]
     assert delays[-1] is None
     if isinstance(error, RestartStream):
         assert set(delays[:-1]) == {1.0}

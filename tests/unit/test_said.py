@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidemark.contract.errors import LedgerError, said
-from tidemark.resilience.facts import facts_of
+from tidemark.contract.errors import LedgerError, summary_of_error
+from tidemark.resilience.error_info import error_info_of
 
 MANUAL = """An error occurred while calling o93.sql.
 : org.apache.spark.sql.delta.DeltaTableFeatureException: [DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT] Your \
@@ -49,7 +49,7 @@ PYTHON = (
     ],
 )
 def test_every_line_of_a_message_is_said_and_no_line_of_a_trace(text: str, first: str, last: str) -> None:
-    line = said(RuntimeError(text))
+    line = summary_of_error(RuntimeError(text))
     assert line.startswith(first)
     assert line.endswith(last)
     assert "\n" not in line
@@ -58,13 +58,13 @@ def test_every_line_of_a_message_is_said_and_no_line_of_a_trace(text: str, first
 
 
 def test_an_own_error_says_its_message_without_its_hint() -> None:
-    assert said(LedgerError("a\nb", "hint")) == "a\nb"
+    assert summary_of_error(LedgerError("a\nb", "hint")) == "a\nb"
 
 
 def test_the_summary_of_facts_has_the_second_line_too() -> None:
-    assert facts_of(CHECK).summary.endswith("writing rows. SQLSTATE: 58030")
+    assert error_info_of(CHECK).summary.endswith("writing rows. SQLSTATE: 58030")
     inner = CHECK[CHECK.index("org.apache.spark.sql.delta.schema") :]
-    assert facts_of(inner).summary.endswith(
+    assert error_info_of(inner).summary.endswith(
         "CHECK constraint pos (a > 0) violated by row with values: - a : -5"
     )
 
@@ -76,6 +76,6 @@ def test_every_line_of_a_message_is_read_from_a_python_traceback() -> None:
         "The above exception was the direct cause of the following exception:\n\n"
         'Traceback (most recent call last):\n  File "b.py", line 1, in g\n    y()\nValueError: outer\n'
     )
-    outer, inner = facts_of(text).links
+    outer, inner = error_info_of(text).links
     assert outer.message == "outer"
     assert inner.message == "[TIDEMARK_SCHEMA] differ:\n- a: INT\n- b: INT"

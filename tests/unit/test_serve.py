@@ -13,10 +13,10 @@ from tidemark.config.sections import MetricsSettings
 from tidemark.config.stream import Stream
 from tidemark.console.charts import lag_chart, throughput_chart
 from tidemark.console.payloads import payload_text, secret_names, text_of
-from tidemark.console.shown import TEMPLATES, age, count, moment
+from tidemark.console.rendering import TEMPLATES, age, count, moment
 from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.listing import Place
-from tidemark.dead_letters.selection import Edit
+from tidemark.dead_letters.selection import PayloadEdit
 from tidemark.ingest.monitoring.watch import Point
 
 
@@ -96,7 +96,7 @@ def test_a_payload_that_holds_a_secret_field_and_cannot_be_read_is_not_shown(val
 
 
 def test_an_edit_is_a_literal_whatever_is_in_it() -> None:
-    assert Edit.to('it\'s a \\ "test"').expression == "'it\\'s a \\\\ \"test\"'"
+    assert PayloadEdit.to('it\'s a \\ "test"').expression == "'it\\'s a \\\\ \"test\"'"
 
 
 def test_a_place_in_the_list_of_letters_comes_back_from_the_address_and_nothing_else_is_one() -> None:

@@ -10,14 +10,14 @@ from random import Random
 import pytest
 
 from tidemark.dev import soak as soak_module
-from tidemark.dev.demo_audit import Verdict
+from tidemark.dev.demo_audit import AuditResult
 from tidemark.dev.demo_configuration import DemoFiles
 from tidemark.dev.soak_faults import FAULTS
 from tidemark.dev.soak_writer import spare_configuration
 
 
 def books(*, lost: int = 0, stops: tuple[str, ...] = ()) -> soak_module.Books:
-    verdict = Verdict(
+    audit_result = AuditResult(
         produced=10,
         landed=9 - lost,
         rejected=1,
@@ -28,7 +28,7 @@ def books(*, lost: int = 0, stops: tuple[str, ...] = ()) -> soak_module.Books:
         altered=0,
         published_again=0,
     )
-    return soak_module.Books({"RESTORE": [1.0, 3.0]}, list(stops), verdict)
+    return soak_module.Books({"RESTORE": [1.0, 3.0]}, list(stops), audit_result)
 
 
 def no_recovery() -> soak_module.Books:

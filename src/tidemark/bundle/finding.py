@@ -15,8 +15,8 @@ class Finding:
     line: int
     rule: str
     problem: str
-    mend: str
+    fix: str
 
     @classmethod
-    def at(cls, place: Place, rule: str, problem: str, mend: str) -> Finding:
-        return cls(place.file, place.line, rule, problem, mend)
+    def at(cls, place: Place, rule: str, problem: str, fix: str) -> Finding:
+        return cls(place.file, place.line, rule, problem, fix)

@@ -49,9 +49,9 @@ def undefined_variable(source: BundleSource, targets: Sequence[Described]) -> It
             for name in (values or {}).get("variables") or {}:
                 if name not in declared:
                     place = file.places[("targets", target, "variables", name)]
-                    mend = _near(name, declared) or "declare it under variables, or take it out"
+                    fix = _near(name, declared) or "declare it under variables, or take it out"
                     problem = f"target {target} sets the undeclared variable {name}"
-                    yield Finding.at(place, "undefined-variable", problem, mend)
+                    yield Finding.at(place, "undefined-variable", problem, fix)
 
 
 def undefined_resource(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
@@ -99,8 +99,8 @@ def target_form(source: BundleSource, targets: Sequence[Described]) -> Iterator[
         at = ("targets", described.target)
         if mode not in MODES:
             place = source.place((*at, "mode"))
-            mend = f"write {' or '.join(MODES)}"
-            yield Finding.at(place, "target-form", f"target {described.target} has mode {mode}", mend)
+            fix = f"write {' or '.join(MODES)}"
+            yield Finding.at(place, "target-form", f"target {described.target} has mode {mode}", fix)
         if mode == "production" and "root_path" not in (own.get("workspace") or {}):
             yield Finding.at(
                 source.place(at),

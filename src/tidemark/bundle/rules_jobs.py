@@ -36,10 +36,10 @@ def max_concurrent_runs(source: BundleSource, targets: Sequence[Described]) -> I
         runs = job.get("max_concurrent_runs")
         if runs != most:
             says = "does not set max_concurrent_runs" if runs is None else f"allows {runs} runs at a time"
-            mend = f"max_concurrent_runs: {most}"
+            fix = f"max_concurrent_runs: {most}"
             if where.name == WORKER:
-                mend = f"set the variable report_workers to reports.workers of conf/, which is {most}"
-            yield where.finding("max-concurrent-runs", says, mend, "max_concurrent_runs")
+                fix = f"set the variable report_workers to reports.workers of conf/, which is {most}"
+            yield where.finding("max-concurrent-runs", says, fix, "max_concurrent_runs")
 
 
 def parameter_is_text(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
@@ -82,13 +82,13 @@ def compute(source: BundleSource, targets: Sequence[Described]) -> Iterator[Find
             given = [key for key in _COMPUTE if key in task]
             key = task.get("task_key")
             if not given and any(kind in task for kind in _CODE):
-                mend = "tidemark bundle compute writes it for a target"
-                yield where.finding("compute", f"task {key} names no compute", mend, "tasks", i)
+                fix = "tidemark bundle compute writes it for a target"
+                yield where.finding("compute", f"task {key} names no compute", fix, "tasks", i)
             for kind, there in (("job_cluster_key", clusters), ("environment_key", environments)):
                 if kind in task and task[kind] not in there:
                     problem = f"task {key} has {kind} {task[kind]}, which the job does not define"
-                    mend = f"define it, or use {', '.join(map(str, there)) or 'tidemark bundle compute'}"
-                    yield where.finding("compute", problem, mend, "tasks", i, kind)
+                    fix = f"define it, or use {', '.join(map(str, there)) or 'tidemark bundle compute'}"
+                    yield where.finding("compute", problem, fix, "tasks", i, kind)
 
 
 def serverless(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
@@ -97,9 +97,9 @@ def serverless(source: BundleSource, targets: Sequence[Described]) -> Iterator[F
         tasks = [(i, t) for i, t in enumerate(job.get("tasks") or []) if "environment_key" in t]
         for i, task in tasks:
             if "libraries" in task:
-                mend = "put them into the environment's spec.dependencies"
+                fix = "put them into the environment's spec.dependencies"
                 problem = "is serverless, and a task has libraries"
-                yield where.finding("serverless", problem, mend, "tasks", i, "libraries")
+                yield where.finding("serverless", problem, fix, "tasks", i, "libraries")
         triggers = [
             (i, p)
             for i, p in enumerate(job.get("parameters") or [])
@@ -107,8 +107,8 @@ def serverless(source: BundleSource, targets: Sequence[Described]) -> Iterator[F
         ]
         for i, parameter in triggers if tasks else ():
             problem = f"is serverless, and its trigger is {parameter.get('default')}"
-            mend = f"{SERVERLESS_TRIGGER} on a schedule, or a job cluster"
-            yield where.finding("serverless", problem, mend, "parameters", i, "default")
+            fix = f"{SERVERLESS_TRIGGER} on a schedule, or a job cluster"
+            yield where.finding("serverless", problem, fix, "parameters", i, "default")
 
 
 class _Where:
@@ -117,9 +117,9 @@ class _Where:
     def __init__(self, source: BundleSource, described: Described, name: str) -> None:
         self._source, self.described, self.name = source, described, name
 
-    def finding(self, rule: str, says: str, mend: str, *key: str | int) -> Finding:
+    def finding(self, rule: str, says: str, fix: str, *key: str | int) -> Finding:
         place = self._source.place(("resources", "jobs", self.name, *key), self.described.target)
-        return Finding.at(place, rule, f"job {self.name} ({self.described.target}) {says}", mend)
+        return Finding.at(place, rule, f"job {self.name} ({self.described.target}) {says}", fix)
 
 
 def _jobs(source: BundleSource, targets: Sequence[Described]) -> Iterator[tuple[_Where, dict[str, Any]]]:

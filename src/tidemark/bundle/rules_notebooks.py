@@ -24,8 +24,8 @@ def missing_notebook(source: BundleSource, targets: Sequence[Described]) -> Iter
         if not (file.path.parent / written).is_file():
             here = file.path.parent.relative_to(source.root).as_posix()
             problem = f"there is no notebook {written}, seen from {here}/"
-            mend = "write the path relative to this file, with .py"
-            yield Finding.at(file.places[at], "missing-notebook", problem, mend)
+            fix = "write the path relative to this file, with .py"
+            yield Finding.at(file.places[at], "missing-notebook", problem, fix)
 
 
 def notebook_form(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
@@ -34,14 +34,14 @@ def notebook_form(source: BundleSource, targets: Sequence[Described]) -> Iterato
         name = path.relative_to(source.root).as_posix()
         lines = path.read_text(encoding="utf-8").splitlines()
         if lines[:1] != [HEADER]:
-            mend = f"make it: {HEADER}"
-            yield Finding(name, 1, "notebook-form", "the first line is no notebook header", mend)
+            fix = f"make it: {HEADER}"
+            yield Finding(name, 1, "notebook-form", "the first line is no notebook header", fix)
         if len(lines) > LONGEST:
             problem = f"{len(lines)} lines; a notebook has {LONGEST} at most"
             yield Finding(name, LONGEST + 1, "notebook-form", problem, "move the work into the package")
         for line in definitions_in(path):
-            mend = "move it into the package, where it is tested"
-            yield Finding(name, line, "notebook-form", "a notebook with logic of its own", mend)
+            fix = "move it into the package, where it is tested"
+            yield Finding(name, line, "notebook-form", "a notebook with logic of its own", fix)
 
 
 def parameter_drift(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
@@ -60,14 +60,14 @@ def parameter_drift(source: BundleSource, targets: Sequence[Described]) -> Itera
                     place = source.place(at, described.target)
                     named = ", ".join(path.relative_to(source.root).as_posix() for path in notebooks)
                     problem = f"{named} has no widget {parameter}, which job {name} sets"
-                    mend = f'dbutils.widgets.text("{parameter}", ""), or take the parameter out'
-                    seen.add(Finding.at(place, "parameter-drift", problem, mend))
+                    fix = f'dbutils.widgets.text("{parameter}", ""), or take the parameter out'
+                    seen.add(Finding.at(place, "parameter-drift", problem, fix))
             for path, widget in widgets.values():
                 if widget.name not in given:
                     notebook = path.relative_to(source.root).as_posix()
                     problem = f"job {name} ({described.target}) has no parameter {widget.name}"
-                    mend = "add it to the job's parameters, or take the widget out"
-                    seen.add(Finding.at(Place(notebook, widget.line), "parameter-drift", problem, mend))
+                    fix = "add it to the job's parameters, or take the widget out"
+                    seen.add(Finding.at(Place(notebook, widget.line), "parameter-drift", problem, fix))
     yield from sorted(seen)
 
 
@@ -80,8 +80,8 @@ def jvm_internals(source: BundleSource, targets: Sequence[Described]) -> Iterato
             if isinstance(node, ast.Attribute) and node.attr in JVM_INTERNALS:
                 name = path.relative_to(source.root).as_posix()
                 problem = f"{ast.unparse(node)} does not work over Spark Connect"
-                mend = "use DataFrames, or move it to platform/"
-                yield Finding(name, node.lineno, "jvm-internals", problem, mend)
+                fix = "use DataFrames, or move it to platform/"
+                yield Finding(name, node.lineno, "jvm-internals", problem, fix)
 
 
 def _notebook_paths(source: BundleSource) -> Iterator[tuple[YamlFile, KeyPath, str]]:

@@ -25,9 +25,9 @@ def serverless_configuration(source: BundleSource, targets: Sequence[Described])
             faults = list(serverless_faults(settings_of(source, described)))
         except ConfigError as error:
             place = source.place(("targets", described.target))
-            mend = f"tidemark check --config {CONFIGURATION} --target {described.target}"
+            fix = f"tidemark check --config {CONFIGURATION} --target {described.target}"
             problem = f"its configuration is faulty: {error.message}"
-            yield Finding.at(place, "serverless-configuration", problem, mend)
+            yield Finding.at(place, "serverless-configuration", problem, fix)
             continue
         for fault in faults:
             problem = f"{fault.key} ({described.target}): {fault.problem}"

@@ -80,9 +80,9 @@ def dashboard_file(source: BundleSource, targets: Sequence[Described]) -> Iterat
             yield Finding.at(place, "dashboard-file", problem, "correct file_path, relative to this file")
             continue
         if "${" in text:
-            mend = "use bare table names with dataset_catalog and dataset_schema"
+            fix = "use bare table names with dataset_catalog and dataset_schema"
             problem = f"the file of dashboard {name} holds a reference"
-            yield Finding.at(place, "dashboard-file", problem, mend)
+            yield Finding.at(place, "dashboard-file", problem, fix)
 
 
 def unknown_table(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
@@ -95,8 +95,8 @@ def unknown_table(source: BundleSource, targets: Sequence[Described]) -> Iterato
             known = tables_of(source, described)
         except ConfigError as error:
             place = source.place(("targets", described.target))
-            mend = f"tidemark check --config {CONFIGURATION} --target {described.target}"
-            yield Finding.at(place, "unknown-table", f"its configuration is faulty: {error.message}", mend)
+            fix = f"tidemark check --config {CONFIGURATION} --target {described.target}"
+            yield Finding.at(place, "unknown-table", f"its configuration is faulty: {error.message}", fix)
             continue
         for kind, name, query in queries:
             for table in sorted(set(_TABLE.findall(query))):
@@ -104,8 +104,8 @@ def unknown_table(source: BundleSource, targets: Sequence[Described]) -> Iterato
                 if bare not in known:
                     place = source.place(("resources", kind, name), described.target)
                     problem = f"{kind} {name} ({described.target}) reads {bare}, which no stream writes"
-                    mend = f"there are {', '.join(sorted(known))}"
-                    yield Finding.at(place, "unknown-table", problem, mend)
+                    fix = f"there are {', '.join(sorted(known))}"
+                    yield Finding.at(place, "unknown-table", problem, fix)
 
 
 def tables_of(source: BundleSource, described: Described) -> set[str]:

@@ -37,8 +37,8 @@ def typed_models(source: BundleSource, targets: Sequence[Described]) -> Iterator
         for kind, named in described.resources.items():
             if kind not in MODELS:
                 place = source.place(("resources", kind), described.target)
-                mend = f"the kinds known here are {', '.join(MODELS)}"
-                yield Finding.at(place, "typed-model", f"{kind} is no kind of resource", mend)
+                fix = f"the kinds known here are {', '.join(MODELS)}"
+                yield Finding.at(place, "typed-model", f"{kind} is no kind of resource", fix)
                 continue
             for name, values in named.items():
                 problem = problem_of(kind, values)

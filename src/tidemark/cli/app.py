@@ -25,7 +25,7 @@ from rich.text import Text
 from tidemark.config.faults import ConfigurationFaults
 from tidemark.config.redaction import masked_text
 from tidemark.contract.errors import TidemarkError
-from tidemark.contract.harmless import harmless
+from tidemark.contract.escaping import escape_control_characters
 
 
 class Entry(NamedTuple):
@@ -185,7 +185,7 @@ def render_error(error: Exception, *, debug: bool = False) -> int:
 
 
 def _say(text: str, *, label: str = "error:", style: str = "bold red") -> None:
-    line = Text.assemble((label, style), " ", harmless(masked_text(text)))
+    line = Text.assemble((label, style), " ", escape_control_characters(masked_text(text)))
     Console(stderr=True, highlight=False, soft_wrap=True).print(line)
 
 

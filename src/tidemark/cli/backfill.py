@@ -36,7 +36,7 @@ def backfill(
     as_json: AsJson = False,
 ) -> None:
     """Rows that come out differently are corrected, missing ones are added; none is deleted."""
-    from tidemark.dead_letters.table_query import letter_target
+    from tidemark.dead_letters.table_query import dead_letter_target
     from tidemark.operations.backfill import backfill as correct
     from tidemark.platform.open_session import session_for
     from tidemark.source.topics import KafkaAdmin
@@ -46,7 +46,7 @@ def backfill(
     settings = open_settings(config, target)
     settings.stream(stream)
     spark = session_for(settings)
-    chosen = letter_target(spark, settings, stream, run=uuid.uuid4().hex)
+    chosen = dead_letter_target(spark, settings, stream, run=uuid.uuid4().hex)
     if ranges is None:
         admin = KafkaAdmin(settings.kafka)
         topic = admin.describe(chosen.stream.kafka_topic)

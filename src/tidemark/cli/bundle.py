@@ -32,7 +32,7 @@ def check(*, folder: Folder = HERE, as_json: AsJson = False) -> None:
         console = Console(highlight=False, soft_wrap=True, markup=False)
         for finding in findings:
             console.print(f"{finding.file}:{finding.line}: {finding.rule}: {finding.problem}")
-            console.print(f"    hint: {finding.mend}", style="cyan")
+            console.print(f"    hint: {finding.fix}", style="cyan")
         targets = ", ".join(read_bundle(folder).targets)
         faults = f"{len(findings)} fault{'' if len(findings) == 1 else 's'}" if findings else "No fault"
         console.print(f"{faults} by {len(RULES)} rules in targets {targets}.")

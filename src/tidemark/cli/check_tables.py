@@ -11,7 +11,7 @@ from tidemark.config.faults import KeyPath
 from tidemark.config.shape import Finding
 from tidemark.config.stream import Destination, Stream
 from tidemark.contract import records
-from tidemark.contract.errors import said
+from tidemark.contract.errors import summary_of_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ def _tried(
             create(spark, TableRef(path=f"{folder}/table"), schema, destination)
         except Exception as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-            text = said(cause)
+            text = summary_of_error(cause)
             names = spoken_of(cause, destination)
             if names and "DELTA_UNKNOWN_CONFIGURATION" in text and _in_unity_catalog(destination):
                 # Databricks knows properties that open-source Delta does not.

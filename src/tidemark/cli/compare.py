@@ -43,11 +43,11 @@ def compare(
     if as_json:
         print_json(found.as_dict())
     else:
-        picture = Table("", "records", title=f"{found.left} and {found.right}")
+        rendering = Table("", "records", title=f"{found.left} and {found.right}")
         for name in ("same", "different", "only_left", "only_right", "doubled"):
-            picture.add_row(name.replace("_", " "), f"{getattr(found, name):,}")
+            rendering.add_row(name.replace("_", " "), f"{getattr(found, name):,}")
         console = Console(highlight=False)
-        console.print(picture)
+        console.print(rendering)
         for kind, places in found.examples.items():
             console.print(f"{kind}: {', '.join(f'{p}:{o}' for _, p, o in places)} (partition:offset)")
         if found.left_out:

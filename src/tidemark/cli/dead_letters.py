@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tidemark.cli.letter_options import (
+from tidemark.cli.dead_letter_options import (
     Codes,
-    LetterFile,
-    Letters,
+    DeadLetterFile,
+    DeadLetterIds,
     Limit,
     Note,
     Since,
@@ -27,14 +27,14 @@ from tidemark.cli.letter_options import (
     Stream,
     Until,
     Who,
-    choice_of,
-    edit_of,
-    open_letters,
+    open_dead_letters,
+    payload_edit_of,
+    selection_of,
 )
-from tidemark.cli.letter_picture import in_words, picture
+from tidemark.cli.dead_letter_rendering import in_words, rendering
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, print_json
-from tidemark.contract.dead_letters import LetterStatus
-from tidemark.contract.harmless import harmless
+from tidemark.contract.dead_letters import DeadLetterStatus
+from tidemark.contract.escaping import escape_control_characters
 
 _WIDE = frozenset({"failure_stage", "failed_at", "attempts"})
 _COORDINATES = frozenset({"stream_topic", "stream_partition", "stream_offset"})
@@ -55,7 +55,7 @@ def stream(
     target: Target = None,
 ) -> None:
     """Keep the DLQ table up with the DLQ topic, until Ctrl-C."""
-    dead_letters = open_letters(config, target, stream)
+    dead_letters = open_dead_letters(config, target, stream)
     query = dead_letters.start(available_now=available_now)
     if query is None:
         topic = dead_letters.target.stream.dlq_topic
@@ -83,10 +83,10 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Letters without their payloads, the oldest first."""
-    dead_letters = open_letters(config, target, stream)
+    dead_letters = open_dead_letters(config, target, stream)
     table = dead_letters.table.facts
-    choice = choice_of(code, status or list(LetterStatus), since, until, None, None, limit)
-    rows = [asdict(each) for each in (dead_letters.tally() if summary else dead_letters.listed(choice))]
+    selection = selection_of(code, status or list(DeadLetterStatus), since, until, None, None, limit)
+    rows = [asdict(each) for each in (dead_letters.tally() if summary else dead_letters.listed(selection))]
     if as_json:
         print_json(rows)
         return
@@ -103,7 +103,7 @@ def list_(
 
 @app.command()
 def show(
-    letter: Annotated[str, typer.Argument(help="Its id, or topic:partition:offset.")],
+    dead_letter: Annotated[str, typer.Argument(help="Its id, or topic:partition:offset.")],
     *,
     stream: Stream,
     config: Config = DEFAULT_CONFIG,
@@ -113,11 +113,11 @@ def show(
     """One letter: its bytes as text or hex, the failure in words, and how to replay it."""
     from tidemark.dead_letters.files import as_line
 
-    row = open_letters(config, target, stream).show(letter)
+    row = open_dead_letters(config, target, stream).show(dead_letter)
     if as_json:
         print_json(as_line(row))
     else:
-        Console(highlight=False).print(picture(row, stream))
+        Console(highlight=False).print(rendering(row, stream))
 
 
 @app.command()
@@ -128,8 +128,8 @@ def replay(
     status: Statuses = None,
     since: Since = None,
     until: Until = None,
-    letter: Letters = None,
-    letters: LetterFile = None,
+    dead_letter: DeadLetterIds = None,
+    from_file: DeadLetterFile = None,
     limit: Limit = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen, change nothing.")
@@ -153,9 +153,9 @@ def replay(
 
     Exit code 1 when a letter failed again.
     """
-    choice = choice_of(code, status, since, until, letter, letters, limit)
-    mended = edit_of(edit, patch)
-    dead_letters = open_letters(config, target, stream)
+    selection = selection_of(code, status, since, until, dead_letter, from_file, limit)
+    edited = payload_edit_of(edit, patch)
+    dead_letters = open_dead_letters(config, target, stream)
     console = Console(stderr=True, highlight=False)
     dead_letters.all()
     if republish:
@@ -163,13 +163,13 @@ def replay(
         console.print(f"every consumer group of {topic} will read these records again, not Tidemark alone")
         if not (yes or dry_run):
             typer.confirm(f"Publish to {topic}?", abort=True, err=True)
-        count = dead_letters.republish(choice, edit=mended, dry_run=dry_run, by=by)
+        count = dead_letters.republish(selection, edit=edited, dry_run=dry_run, by=by)
         print_json({"stream": stream, "published": count, "dry_run": dry_run})
         return
     with console.status("replaying") as shown:
         done = dead_letters.replay(
-            choice,
-            edit=mended,
+            selection,
+            edit=edited,
             dry_run=dry_run,
             by=by,
             progress=lambda step: shown.update(f"replaying: {step}"),
@@ -181,7 +181,7 @@ def replay(
 
 @app.command()
 def park(
-    letter: Annotated[list[str], typer.Argument(help="Ids, or topic:partition:offset.")],
+    dead_letter: Annotated[list[str], typer.Argument(help="Ids, or topic:partition:offset.")],
     *,
     stream: Stream,
     note: Note = "",
@@ -190,13 +190,15 @@ def park(
     target: Target = None,
 ) -> None:
     """Put letters aside: they are replayed only when they are named."""
-    count = open_letters(config, target, stream).mark(letter, LetterStatus.PARKED, by=by, note=note or None)
+    count = open_dead_letters(config, target, stream).mark(
+        dead_letter, DeadLetterStatus.PARKED, by=by, note=note or None
+    )
     Console(stderr=True).print(f"{count} parked", highlight=False)
 
 
 @app.command()
 def discard(
-    letter: Annotated[list[str], typer.Argument(help="Ids, or topic:partition:offset.")],
+    dead_letter: Annotated[list[str], typer.Argument(help="Ids, or topic:partition:offset.")],
     *,
     stream: Stream,
     note: Note = "",
@@ -205,8 +207,8 @@ def discard(
     target: Target = None,
 ) -> None:
     """Decide that letters are not wanted. Their bytes stay in the DLQ table."""
-    status = LetterStatus.DISCARDED
-    count = open_letters(config, target, stream).mark(letter, status, by=by, note=note or None)
+    status = DeadLetterStatus.DISCARDED
+    count = open_dead_letters(config, target, stream).mark(dead_letter, status, by=by, note=note or None)
     Console(stderr=True).print(f"{count} {status.value}", highlight=False)
 
 
@@ -218,7 +220,7 @@ def export(
     status: Statuses = None,
     since: Since = None,
     until: Until = None,
-    letter: Letters = None,
+    dead_letter: DeadLetterIds = None,
     limit: Limit = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write; standard output if none.")
@@ -227,13 +229,13 @@ def export(
     target: Target = None,
 ) -> None:
     """Letters as JSON lines: a fixture that `tidemark decode` reads."""
-    dead_letters = open_letters(config, target, stream)
-    choice = choice_of(code, status, since, until, letter, None, limit)
+    dead_letters = open_dead_letters(config, target, stream)
+    selection = selection_of(code, status, since, until, dead_letter, None, limit)
     if out is None:
-        dead_letters.export(choice, sys.stdout)
+        dead_letters.export(selection, sys.stdout)
         return
     with out.open("w", encoding="utf-8") as file:
-        count = dead_letters.export(choice, file)
+        count = dead_letters.export(selection, file)
     Console(stderr=True).print(f"letters in {out}: {count}", highlight=False)
 
 
@@ -246,7 +248,7 @@ def import_(
     target: Target = None,
 ) -> None:
     """Letters of a file into the DLQ table; those that are there stay as they are."""
-    count = open_letters(config, target, stream).import_from(file)
+    count = open_dead_letters(config, target, stream).import_from(file)
     Console(stderr=True).print(f"letters read from {file}: {count}", highlight=False)
 
 
@@ -256,4 +258,4 @@ def _cell(row: dict[str, Any], name: str) -> Text:
         return Text(f"{value:%Y-%m-%d %H:%M:%S}")
     if name == "failure_message" and value is not None:  # the code it begins with has a column of its own
         value = value.removeprefix(f"{row['failure_code']}: ")
-    return Text("" if value is None else harmless(str(value)))
+    return Text("" if value is None else escape_control_characters(str(value)))

@@ -18,7 +18,7 @@ from rich.text import Text
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
 from tidemark.contract import records
 from tidemark.contract.errors import UsageError
-from tidemark.contract.harmless import harmless
+from tidemark.contract.escaping import escape_control_characters
 
 if TYPE_CHECKING:
     from tidemark.transform import Explained
@@ -89,7 +89,7 @@ def _table(names: list[str], found: list[Explained]) -> Table:
     table = Table("payload", "route", "code", "message or row", show_lines=False)
     for name, each in zip(names, found, strict=True):
         detail = each.message or (json.dumps(_plain(each.row), ensure_ascii=False) if each.row else "")
-        table.add_row(Text(name), each.route, each.code or "", Text(harmless(detail)))
+        table.add_row(Text(name), each.route, each.code or "", Text(escape_control_characters(detail)))
     return table
 
 

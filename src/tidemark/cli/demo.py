@@ -40,6 +40,6 @@ def demo(
 
     # What it started ends, and its folder goes, as after CTRL+C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    verdict = run_demo(demo_console(), records=records, keep=keep, sample_set=sample_set)
-    if not verdict.sound:
+    audit_result = run_demo(demo_console(), records=records, keep=keep, sample_set=sample_set)
+    if not audit_result.sound:
         raise typer.Exit(1)

@@ -33,7 +33,7 @@ class Finding:
     name: str
     ok: bool
     detail: str
-    mend: str = ""
+    fix: str = ""
 
 
 @app.callback(invoke_without_command=True)
@@ -72,8 +72,8 @@ def examine(config: Path, target: str | None) -> Iterator[Finding]:
     try:
         settings = open_settings(config, target)
     except ConfigurationFaults as e:
-        mend = f"tidemark check --config {config}" + (f" --target {target}" if target else "")
-        yield Finding("configuration", False, f"{len(e.faults)} fault(s), first: {e.faults[0]}", mend)
+        fix = f"tidemark check --config {config}" + (f" --target {target}" if target else "")
+        yield Finding("configuration", False, f"{len(e.faults)} fault(s), first: {e.faults[0]}", fix)
         return
     yield Finding("configuration", True, f"{config}: {', '.join(settings.streams)}")
     yield _guarded("schemas", lambda: _schemas(settings))
@@ -128,9 +128,9 @@ def _package(package: str, version: str) -> Finding:
         found = metadata.version(package)
     except metadata.PackageNotFoundError:
         found = "not installed"
-    mend = "" if found == version else f"pip install '{package}=={version}'"
+    fix = "" if found == version else f"pip install '{package}=={version}'"
     same_line = found.split(".")[:2] == version.split(".")[:2]
-    return Finding(package, same_line, found if found == version else f"{found}, tested with {version}", mend)
+    return Finding(package, same_line, found if found == version else f"{found}, tested with {version}", fix)
 
 
 def _jars() -> Finding:
@@ -188,19 +188,19 @@ def _broker(settings: Settings) -> Finding:
     servers = settings.kafka.bootstrap_servers
     local = servers.startswith(("localhost", "127."))
     remote = "check kafka.bootstrap-servers, kafka.security and the network"
-    mend = "tidemark broker start" if local else remote
+    fix = "tidemark broker start" if local else remote
     if refused := _refused(servers):
-        return Finding("broker", False, f"{servers} does not answer: {refused}", mend)
+        return Finding("broker", False, f"{servers} does not answer: {refused}", fix)
     client = AdminClient({**admin_options(settings.kafka), "socket.timeout.ms": int(BROKER_TIMEOUT_S * 1000)})
     try:
         known = client.list_topics(timeout=BROKER_TIMEOUT_S)
     except KafkaException as e:
-        return Finding("broker", False, masked_text(f"{servers} does not answer: {e.args[0].str()}"), mend)
+        return Finding("broker", False, masked_text(f"{servers} does not answer: {e.args[0].str()}"), fix)
     absent = sorted({s.kafka_topic for s in settings.streams.values()} - set(known.topics))
     if absent:
         produce = f"tidemark broker produce {absent[0]} --file FILE (without --file: sample user events)"
-        mend = produce if local else f"create it, or correct connector.topics.<name>.kafka-topic: {absent[0]}"
-        return Finding("broker", False, f"{servers} answers, but has no topic {', '.join(absent)}", mend)
+        fix = produce if local else f"create it, or correct connector.topics.<name>.kafka-topic: {absent[0]}"
+        return Finding("broker", False, f"{servers} answers, but has no topic {', '.join(absent)}", fix)
     return Finding("broker", True, f"{servers}, {len(known.brokers)} broker(s), every topic is there")
 
 
@@ -220,6 +220,6 @@ def _refused(servers: str) -> str | None:
 def _line(finding: Finding) -> Text:
     mark = ("✓", "green") if finding.ok else ("✗", "bold red")
     line = Text.assemble(mark, " ", (finding.name, "bold"), ": ", finding.detail)
-    if finding.mend and not finding.ok:
-        line.append(f"\n    hint: {finding.mend}", "cyan")
+    if finding.fix and not finding.ok:
+        line.append(f"\n    hint: {finding.fix}", "cyan")
     return line

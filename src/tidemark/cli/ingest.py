@@ -14,8 +14,8 @@ from tidemark.cli.ingest_progress import IngestProgress
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
 from tidemark.config.redaction import masked_text
 from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.errors import TidemarkError, said
-from tidemark.contract.harmless import harmless
+from tidemark.contract.errors import TidemarkError, summary_of_error
+from tidemark.contract.escaping import escape_control_characters
 from tidemark.contract.observer import SilentObserver
 
 app = typer.Typer(help="Land the streams: each record once, in its table or the dead letter queue.")
@@ -60,8 +60,10 @@ def ingest(
         for outcome in failed:
             # Of Spark's errors its own log has the trace.
             error = outcome.error
-            text = str(error) if isinstance(error, TidemarkError) or error is None else said(error)
-            told = harmless(masked_text(text))
+            text = (
+                str(error) if isinstance(error, TidemarkError) or error is None else summary_of_error(error)
+            )
+            told = escape_control_characters(masked_text(text))
             line = Text.assemble((f"{outcome.name} stopped:", "red"), " ", told)
             Console(stderr=True, highlight=False).print(line)
     if failed:

@@ -18,7 +18,7 @@ from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_se
 from tidemark.cli.progress import Progress
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
-from tidemark.contract.harmless import harmless
+from tidemark.contract.escaping import escape_control_characters
 from tidemark.listener.from_settings import connection_of
 from tidemark.listener.meter import watched
 from tidemark.monitoring.metrics import Metrics
@@ -178,9 +178,9 @@ def _print(
             Text(row.request.report_type),
             row.status.value,
             str(row.attempts),
-            Text(harmless(row.request.requested_by)),
+            Text(escape_control_characters(row.request.requested_by)),
             row.archive_ref or "",
-            Text(harmless(row.error_message or "") if row.status is Status.FAILED else ""),
+            Text(escape_control_characters(row.error_message or "") if row.status is Status.FAILED else ""),
         )
     console.print(table)
     for one in shown if show else []:
@@ -204,7 +204,7 @@ def _print_report(console: Console, report: dict[str, Any]) -> None:
     rows = report["rows"]
     table = Table(*(rows[0] if rows else ["(no rows)"]), title=report["request"]["reportType"])
     for one in rows[:50]:
-        table.add_row(*(Text(harmless(str(value))) for value in one.values()))
+        table.add_row(*(Text(escape_control_characters(str(value))) for value in one.values()))
     console.print(table)
     if len(rows) > 50:
         console.print(f"… and {len(rows) - 50} more rows")

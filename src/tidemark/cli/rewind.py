@@ -34,14 +34,14 @@ def rewind(
     as_json: AsJson = False,
 ) -> None:
     """Stop the stream first. What is read again lands nothing twice; what is skipped is on record."""
-    from tidemark.operations.rewind import To, plan_rewind
+    from tidemark.operations.rewind import RewindTarget, plan_rewind
     from tidemark.operations.rewind import rewind as move
     from tidemark.platform.open_session import session_for
     from tidemark.source.topics import KafkaAdmin
     from tidemark.streams.targets import targets_of
 
     time = to_time.replace(tzinfo=to_time.tzinfo or UTC) if to_time is not None else None
-    to = To(_offsets(to_offset), time, to_earliest, to_latest)
+    to = RewindTarget(_offsets(to_offset), time, to_earliest, to_latest)
     settings = open_settings(config, target)
     settings.stream(stream)
     spark, admin = session_for(settings), KafkaAdmin(settings.kafka)

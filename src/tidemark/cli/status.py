@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
-from tidemark.cli.status_picture import picture, watched
+from tidemark.cli.status_rendering import rendering, watched
 from tidemark.platform.files import LocalFiles
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def status(
     if as_json:
         print_json([s.as_dict() for s in found])
     else:
-        Console(highlight=False).print(picture(found), soft_wrap=True)
+        Console(highlight=False).print(rendering(found), soft_wrap=True)
     if any(s.problem and s.last_commit_version is None and s.topic_id is None for s in found):
         raise typer.Exit(1)
 

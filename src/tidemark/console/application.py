@@ -17,12 +17,12 @@ from starlette.staticfiles import StaticFiles
 
 from tidemark.config.redaction import masked_text
 from tidemark.console.people import FormTooLarge
+from tidemark.console.rendering import page
 from tidemark.console.report_pages import LateReports, report_pages
 from tidemark.console.session import SIGN_IN, session_routes
-from tidemark.console.shown import page
 from tidemark.console.stream_pages import StreamSources, stream_routes
 from tidemark.contract.errors import RetriableError, TidemarkError, UsageError
-from tidemark.monitoring.access import Gate, Token
+from tidemark.monitoring.access import Authentication, Token
 from tidemark.monitoring.actuator import WITHOUT_TOKEN, actuator_routes
 
 log = structlog.get_logger(__name__)
@@ -39,7 +39,7 @@ class Parts:
     further: Sequence[BaseRoute] = ()
 
 
-def application_of(parts: Parts, *, token: Token, loopback: bool) -> Gate:
+def application_of(parts: Parts, *, token: Token, loopback: bool) -> Authentication:
     metrics, board = parts.streams.metrics, parts.streams.board
     static = str(resources.files("tidemark.console").joinpath("static"))
     app = Starlette(
@@ -61,7 +61,9 @@ def application_of(parts: Parts, *, token: Token, loopback: bool) -> Gate:
     )
     app.state.application, app.state.token = parts.application, token
     static_files = frozenset({"/static/console.css", "/static/console.js", "/static/icon.svg"})
-    return Gate(app, token=token, loopback=loopback, open_paths=WITHOUT_TOKEN | static_files, sign_in=SIGN_IN)
+    return Authentication(
+        app, token=token, loopback=loopback, open_paths=WITHOUT_TOKEN | static_files, sign_in=SIGN_IN
+    )
 
 
 async def _problem(request: Request, error: Exception) -> Response:

@@ -12,25 +12,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tidemark.console.desk import LetterDesk
+from tidemark.console.desk import DeadLetterDesk
 from tidemark.console.payloads import payload_text, secret_names, text_of
 from tidemark.console.people import fields_of, noted, who_of
-from tidemark.console.shown import page
+from tidemark.console.rendering import page
 from tidemark.contract import records
-from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import TidemarkError, UsageError
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dead_letters.listing import Place
-from tidemark.dead_letters.replay import Replayed
+from tidemark.dead_letters.replay import ReplayResult
 from tidemark.monitoring.access import redirect
 
-_STATUS_OF = {"park": LetterStatus.PARKED, "discard": LetterStatus.DISCARDED, "reopen": LetterStatus.NEW}
+_STATUS_OF = {
+    "park": DeadLetterStatus.PARKED,
+    "discard": DeadLetterStatus.DISCARDED,
+    "reopen": DeadLetterStatus.NEW,
+}
 
 _SAID = {"brought-in": "The table is up to the end of the topic."}
 """By what the address says: no page shows a text that a link brought along."""
 
 
-def dead_letter_routes(desk: LetterDesk) -> list[Route]:
+def dead_letter_routes(desk: DeadLetterDesk) -> list[Route]:
     pages = DeadLetterPages(desk)
     return [
         Route("/dead-letters", pages.listed, methods=["GET"]),
@@ -42,7 +46,7 @@ def dead_letter_routes(desk: LetterDesk) -> list[Route]:
 
 @dataclass(frozen=True)
 class DeadLetterPages:
-    desk: LetterDesk
+    desk: DeadLetterDesk
 
     async def listed(self, request: Request) -> Response:
         desk, asked = self.desk, request.query_params
@@ -63,8 +67,8 @@ class DeadLetterPages:
             code=code,
             status_asked=status,
             codes=[c.value for c in FailureCode],
-            statuses=[s.value for s in LetterStatus],
-            said=_SAID.get(asked.get("said", "")),
+            statuses=[s.value for s in DeadLetterStatus],
+            summary_of_error=_SAID.get(asked.get("said", "")),
             first=after is None,
             **found,
         )
@@ -74,56 +78,58 @@ class DeadLetterPages:
 
     async def act(self, request: Request) -> Response:
         fields = await fields_of(request)
-        stream, letter = _named(fields)
+        stream, dead_letter = _named(fields)
         value = fields["value"].replace("\r\n", "\n") if "value" in fields else None
         try:
-            return await self._done(request, stream, letter, fields, value)
+            return await self._done(request, stream, dead_letter, fields, value)
         except TidemarkError as error:
-            return await self._shown(request, stream, letter, problem=error.message, value=value, http=400)
+            return await self._shown(
+                request, stream, dead_letter, problem=error.message, value=value, http=400
+            )
 
     async def bring_in(self, request: Request) -> Response:
         fields = await fields_of(request)
         stream = fields.get("stream", "")
         noted(request, "bring in dead letters", {"why": "asked for in the console", **fields}, stream=stream)
         await run_in_threadpool(self.desk.bring_in, stream)
-        said = {"stream": stream, "said": "brought-in"}
-        return redirect(request, f"/dead-letters?{urlencode(said)}")
+        summary_of_error = {"stream": stream, "said": "brought-in"}
+        return redirect(request, f"/dead-letters?{urlencode(summary_of_error)}")
 
     async def _done(
-        self, request: Request, stream: str, letter: str, fields: dict[str, str], value: str | None
+        self, request: Request, stream: str, dead_letter: str, fields: dict[str, str], value: str | None
     ) -> Response:
         """What the form asks for. Raises UsageError without a reason, and what the desk raises."""
         desk, action = self.desk, fields.get("action", "")
-        who, why = noted(request, action, fields, stream=stream, letter=letter)
+        who, why = noted(request, action, fields, stream=stream, dead_letter=dead_letter)
         if action in _STATUS_OF:
             status = _STATUS_OF[action]
-            await run_in_threadpool(desk.put, stream, letter, status, by=who, why=why)
-            return await self._shown(request, stream, letter, done=f"It is {status.value} now.")
+            await run_in_threadpool(desk.put, stream, dead_letter, status, by=who, why=why)
+            return await self._shown(request, stream, dead_letter, done=f"It is {status.value} now.")
         if action not in ("dry-run", "replay"):
             raise UsageError(f"there is no action {action}")
-        row = await run_in_threadpool(desk.one, stream, letter)
+        row = await run_in_threadpool(desk.one, stream, dead_letter)
         before, exact = payload_text(row[records.PAYLOAD], self._secret(stream))
-        mended = value if value is not None and not (exact and value == before) else None
+        edited = value if value is not None and not (exact and value == before) else None
         dry = action == "dry-run"
         replayed = await run_in_threadpool(
-            desk.replay, stream, letter, value=mended, dry_run=dry, by=who, why=why
+            desk.replay, stream, dead_letter, value=edited, dry_run=dry, by=who, why=why
         )
         kept = value if dry or not replayed.resolved else None
-        said, landed = _told(replayed), bool(replayed.resolved)
+        summary_of_error, landed = _told(replayed), bool(replayed.resolved)
         return await self._shown(
             request,
             stream,
-            letter,
+            dead_letter,
             value=kept,
-            done=said if landed else None,
-            problem=None if landed else said,
+            done=summary_of_error if landed else None,
+            problem=None if landed else summary_of_error,
         )
 
     async def _shown(
         self,
         request: Request,
         stream: str,
-        letter: str,
+        dead_letter: str,
         *,
         value: str | None = None,
         problem: str | None = None,
@@ -131,7 +137,7 @@ class DeadLetterPages:
         http: int = 200,
     ) -> Response:
         """The letter's page. `value` is what the person has typed, shown instead of the payload."""
-        row = await run_in_threadpool(self.desk.one, stream, letter)
+        row = await run_in_threadpool(self.desk.one, stream, dead_letter)
         signed_in, secret = who_of(request) is not None, self._secret(stream)
         text, exact = payload_text(row[records.PAYLOAD], secret) if signed_in else ("", False)
         return page(
@@ -139,7 +145,7 @@ class DeadLetterPages:
             "dead_letter.html",
             status=http,
             stream=stream,
-            letter=row,
+            dead_letter=row,
             coordinates=[(name, row[name]) for name in (records.TOPIC, *records.COORDINATES)],
             text=text if value is None else value,
             exact=exact,
@@ -166,7 +172,7 @@ def _headers(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _told(replayed: Replayed) -> str:
+def _told(replayed: ReplayResult) -> str:
     codes, dry = ", ".join(replayed.codes), replayed.dry_run
     if replayed.resolved:
         return "It would land." if dry else "Resolved: its row is in the table."

@@ -11,11 +11,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
-from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.listing import Listed, Place, Tally
-from tidemark.dead_letters.replay import Replayed
-from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.replay import ReplayResult
+from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.dead_letters.service import ALL, DeadLetters
 from tidemark.monitoring.metrics import Metrics
 
@@ -25,7 +25,7 @@ COUNTED_EVERY = 30.0
 
 
 @dataclass
-class LetterDesk:
+class DeadLetterDesk:
     """Reads and moves the dead letters of the configured streams. One change at a time; `changes` counts.
 
     Every method raises UsageError for a stream without dead letters or a letter that is not there.
@@ -54,11 +54,11 @@ class LetterDesk:
         if not found.table.exists(self.spark()):
             return [], None
         statuses = tuple(s for s in ALL if status in (None, s))
-        choice = Choice(codes=(code,) if code else (), statuses=statuses)
-        return found.page(choice, MOST_LISTED, after) if statuses else ([], None)
+        selection = Selection(codes=(code,) if code else (), statuses=statuses)
+        return found.page(selection, MOST_LISTED, after) if statuses else ([], None)
 
-    def one(self, stream: str, letter: str) -> Mapping[str, Any]:
-        return self.of(stream).show(letter)
+    def one(self, stream: str, dead_letter: str) -> Mapping[str, Any]:
+        return self.of(stream).show(dead_letter)
 
     def bring_in(self, stream: str) -> None:
         with self._lock:
@@ -66,19 +66,19 @@ class LetterDesk:
             self.changes += 1
 
     def replay(
-        self, stream: str, letter: str, *, value: str | None, dry_run: bool, by: str, why: str
-    ) -> Replayed:
+        self, stream: str, dead_letter: str, *, value: str | None, dry_run: bool, by: str, why: str
+    ) -> ReplayResult:
         """Through the pipeline again, with `value` instead of its own where one is given."""
-        edit = Edit.to(value) if value is not None else None
+        edit = PayloadEdit.to(value) if value is not None else None
         with self._lock:
             self.changes += not dry_run
-            choice = Choice(letters=(letter,))
-            return self.of(stream).replay(choice, edit=edit, dry_run=dry_run, by=f"{by}: {why}")
+            selection = Selection(dead_letters=(dead_letter,))
+            return self.of(stream).replay(selection, edit=edit, dry_run=dry_run, by=f"{by}: {why}")
 
-    def put(self, stream: str, letter: str, status: LetterStatus, *, by: str, why: str) -> None:
+    def put(self, stream: str, dead_letter: str, status: DeadLetterStatus, *, by: str, why: str) -> None:
         """Park or discard it, or make it new again."""
         with self._lock:
-            self.of(stream).mark([letter], status, by=by, note=why)
+            self.of(stream).mark([dead_letter], status, by=by, note=why)
             self.changes += 1
 
     def of(self, stream: str) -> DeadLetters:
@@ -90,11 +90,11 @@ class LetterDesk:
         return self._of[stream]
 
 
-class OpenLetters:
+class OpenDeadLetters:
     """Tells how many dead letters are `new`, and by which codes, now and then. Raises what reading raises."""
 
     def __init__(
-        self, desk: LetterDesk, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
+        self, desk: DeadLetterDesk, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._desk, self._metrics, self._monotonic = desk, metrics, monotonic
         self._due, self._changes = monotonic(), desk.changes
@@ -111,6 +111,8 @@ class OpenLetters:
         self._due, self._changes = now + COUNTED_EVERY, changes
         for stream in self._desk.streams:
             tally = self._desk.tally(stream)
-            self._codes[stream] = [(t.failure_code, t.letters) for t in tally if t.status == LetterStatus.NEW]
+            self._codes[stream] = [
+                (t.failure_code, t.dead_letters) for t in tally if t.status == DeadLetterStatus.NEW
+            ]
             waiting = sum(count for _, count in self._codes[stream])
             self._metrics.set("tidemark_dead_letters_open", waiting, stream=stream)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from tidemark.console.people import fields_of, noted
-from tidemark.console.shown import page
+from tidemark.console.rendering import page
 from tidemark.contract.errors import TidemarkError
 from tidemark.monitoring.access import Receive, Scope, Send, redirect
 from tidemark.monitoring.metrics import Metrics
@@ -106,5 +106,5 @@ def report_pages(reports: LateReports, types: Sequence[str], metrics: Metrics) -
     ]
 
 
-def _back(request: Request, **said: str) -> Response:
-    return redirect(request, f"/report-requests?{urlencode(said)}")
+def _back(request: Request, **summary_of_error: str) -> Response:
+    return redirect(request, f"/report-requests?{urlencode(summary_of_error)}")

@@ -14,7 +14,7 @@ from tidemark.config.sections import MetricsSettings
 from tidemark.config.settings import Settings
 from tidemark.console.application import Parts, application_of
 from tidemark.console.dead_letter_pages import dead_letter_routes
-from tidemark.console.desk import LetterDesk, OpenLetters
+from tidemark.console.desk import DeadLetterDesk, OpenDeadLetters
 from tidemark.console.report_pages import LateReports
 from tidemark.console.stream_pages import StreamSources
 from tidemark.ingest.monitoring.health_checks import board_of
@@ -64,14 +64,14 @@ def serving(
     token = given or secrets.token_urlsafe(24)
     breakers = Breakers.of(settings)
 
-    desk = LetterDesk(settings, spark)
-    letters = OpenLetters(desk, metrics)
+    desk = DeadLetterDesk(settings, spark)
+    dead_letters = OpenDeadLetters(desk, metrics)
 
     def look() -> list[StreamStatus]:
         for breaker in breakers.snapshots():
             metrics.breaker(breaker.name, breaker.state.value)
         found = [s for name in settings.streams for s in status_of(logs_of(spark()), settings, name)]
-        letters.count_if_due()
+        dead_letters.count_if_due()
         return found
 
     with ExitStack() as running:
@@ -97,7 +97,7 @@ def serving(
                 breakers=breakers.snapshots,
                 commits=lambda name: recent_commits(spark(), settings, name),
                 stale_after=settings.metrics.stale_after,
-                open_codes=letters.codes,
+                open_codes=dead_letters.codes,
             ),
             reports=reports,
             report_types=sorted(all_strategies()),

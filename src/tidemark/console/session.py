@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tidemark.console.people import NAME_COOKIE, cookie_of, fields_of
-from tidemark.console.shown import page
+from tidemark.console.rendering import page
 from tidemark.monitoring.access import COOKIE, Token, redirect
 
 SIGN_IN = "/sign-in"

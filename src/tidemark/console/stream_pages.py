@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tidemark.console.charts import lag_chart, throughput_chart
-from tidemark.console.shown import page
+from tidemark.console.rendering import page
 from tidemark.ingest.monitoring.watch import Watch
 from tidemark.monitoring.health import HealthBoard, overall
 from tidemark.monitoring.metrics import Metrics

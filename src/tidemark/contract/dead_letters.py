@@ -20,10 +20,10 @@ BASE64_PREFIX: Final = "base64:"
 UNKNOWN_CODE: Final = "UNKNOWN"
 """The failure code of a dead letter that another program wrote: codes are ours alone."""
 
-LETTER_ID: Final = "letter_id"
+DEAD_LETTER_ID: Final = "letter_id"
 
-LETTER_DDL: Final = (
-    f"{LETTER_ID} STRING, {records.ENVELOPE_DDL}, "
+DEAD_LETTER_DDL: Final = (
+    f"{DEAD_LETTER_ID} STRING, {records.ENVELOPE_DDL}, "
     "stream STRING, consumer_group STRING, "
     "failure_code STRING, failure_stage STRING, failure_message STRING, failure_class STRING, "
     "payload_format STRING, payload_omitted BIGINT, retriable BOOLEAN, replay_count INT, "
@@ -36,7 +36,7 @@ was too large for the DLQ topic and is not here either.
 `written_as`: headers, envelope, spring, connect, or unknown. `failed_at`, `dlq_…`: of the DLQ record."""
 
 STATUS_DDL: Final = (
-    f"{LETTER_ID} STRING, {records.PARTITION} INT, {records.OFFSET} BIGINT, "
+    f"{DEAD_LETTER_ID} STRING, {records.PARTITION} INT, {records.OFFSET} BIGINT, "
     "status STRING, attempts INT, at TIMESTAMP, by STRING, note STRING, edit STRING, table_version BIGINT, "
     "sequence BIGINT"
 )
@@ -46,7 +46,7 @@ failed replays. `table_version`: a commit from which on a resolved letter's row 
 its value was fixed."""
 
 
-class LetterStatus(StrEnum):
+class DeadLetterStatus(StrEnum):
     """A letter without an event is NEW."""
 
     NEW = "new"
@@ -60,5 +60,5 @@ class LetterStatus(StrEnum):
     """A person decided that it is not wanted."""
 
 
-OPEN: Final = (LetterStatus.NEW, LetterStatus.REPLAYED, LetterStatus.PARKED)
+OPEN: Final = (DeadLetterStatus.NEW, DeadLetterStatus.REPLAYED, DeadLetterStatus.PARKED)
 """Letters whose record is neither in the table nor given up."""

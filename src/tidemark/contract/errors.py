@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 
-from tidemark.contract.failures import UNCLASSIFIED, Facts, Verdict, in_one_line
+from tidemark.contract.failures import UNCLASSIFIED, Decision, ErrorInfo, in_one_line
 
 
 class TidemarkError(Exception):
@@ -96,13 +96,13 @@ class RetriesExhausted(RetriableError):
         hint: str | None = None,
         *,
         attempts: int = 1,
-        facts: Facts | None = None,
-        verdict: Verdict = UNCLASSIFIED,
+        error_info: ErrorInfo | None = None,
+        decision: Decision = UNCLASSIFIED,
     ) -> None:
-        super().__init__(message, hint, retry_after=facts.retry_after if facts else None)
+        super().__init__(message, hint, retry_after=error_info.retry_after if error_info else None)
         self.attempts = attempts
-        self.facts = facts or Facts()
-        self.verdict = verdict
+        self.error_info = error_info or ErrorInfo()
+        self.decision = decision
 
 
 class BreakerOpen(RetriableError):
@@ -120,7 +120,7 @@ _SAYS_NOTHING = "An error occurred while calling "
 _CAUSED_BY = "Caused by: "
 
 
-def said(error: BaseException) -> str:
+def summary_of_error(error: BaseException) -> str:
     """One line for a person: what went wrong and, of a JVM's error, its first cause; no hint, no trace."""
     if isinstance(error, TidemarkError):
         return error.message

@@ -33,7 +33,7 @@ class InjectedFault(RetriableError):
     condition = "TIDEMARK_INJECTED"
 
 
-def reach(point: str) -> None:
+def failpoint(point: str) -> None:
     """Say that the process is at `point`. Costs one look at the environment when nothing is asked for."""
     asked = os.environ.get(VARIABLE)
     if not asked:

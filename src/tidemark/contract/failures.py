@@ -88,7 +88,7 @@ def simple(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ErrorInfo:
     """What is known about one failure: the links of its cause chain, outermost first."""
 
     links: tuple[Link, ...] = ()
@@ -144,7 +144,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Decision:
     """What to do about a failure.
 
     `category` is a bounded word for metrics. `max_retries` and `backoff`, where set, replace the
@@ -166,7 +166,7 @@ class Verdict:
         return self.action in (Action.RETRY, Action.RETRY_OP)
 
 
-UNCLASSIFIED = Verdict(
+UNCLASSIFIED = Decision(
     "UNCLASSIFIED", Action.RETRY, Scope.DEPENDENCY, counts_for_breaker=True, rule="unclassified"
 )
 """No rule knows the failure: retried within bounds, then handled as exhausted."""

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.contract import records
-from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
+from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
 from tidemark.contract.errors import UsageError
-from tidemark.dead_letters.table import LetterTable, schema_of
+from tidemark.dead_letters.table import DeadLetterTable, schema_of
 from tidemark.platform.local_rows import rows_of
 from tidemark.transform.decode.scalar import LAST_MICROS
 
@@ -25,28 +25,28 @@ _IMPORTED_AT_ONCE = 1000
 _BYTES_AT_ONCE = 16 * 2**20
 
 
-def export(letters: DataFrame, out: TextIO) -> int:
+def export(dead_letters: DataFrame, out: TextIO) -> int:
     """Write `LetterTable.letters`, one JSON object a line; returns how many. In memory: one partition."""
     written = 0
-    for row in collectable(letters).orderBy(LETTER_ID).toLocalIterator():
+    for row in collectable(dead_letters).orderBy(DEAD_LETTER_ID).toLocalIterator():
         out.write(json.dumps(as_line(row.asDict()), ensure_ascii=False) + "\n")
         written += 1
     return written
 
 
-def collectable(letters: DataFrame) -> DataFrame:
+def collectable(dead_letters: DataFrame) -> DataFrame:
     """The letters with timestamps that Python has: one after the year 9999, of a producer that sent
     microseconds as milliseconds, becomes that year's end. The DLQ topic keeps it.
     """
     last = F.timestamp_micros(F.lit(LAST_MICROS))
     moments = {name: F.col(name) for name in (records.TIMESTAMP, "failed_at")}
-    return letters.withColumns({n: F.when(at > last, last).otherwise(at) for n, at in moments.items()})
+    return dead_letters.withColumns({n: F.when(at > last, last).otherwise(at) for n, at in moments.items()})
 
 
-def as_line(letter: Mapping[str, Any]) -> dict[str, Any]:
+def as_line(dead_letter: Mapping[str, Any]) -> dict[str, Any]:
     """A letter as JSON has it: bytes in base64 (`key_b64`, `value_b64`), timestamps in ISO 8601."""
     line: dict[str, Any] = {}
-    for name, value in letter.items():
+    for name, value in dead_letter.items():
         if name in _BINARY:
             line[_BINARY[name]] = _base64(value)
         elif name == records.HEADERS:
@@ -56,17 +56,17 @@ def as_line(letter: Mapping[str, Any]) -> dict[str, Any]:
     return line
 
 
-def import_letters(spark: SparkSession, table: LetterTable, file: Path) -> int:
+def import_dead_letters(spark: SparkSession, table: DeadLetterTable, file: Path) -> int:
     """Merge the letters of an exported file into the DLQ table; returns how many lines it had.
 
     In memory: at most 1,000 letters, or 16 MB of lines. Raises UsageError with file and line for a line that
     is no exported letter; nothing is written then.
     """
-    schema = schema_of(LETTER_DDL)
+    schema = schema_of(DEAD_LETTER_DDL)
     lines = sum(len(chunk) for chunk in chunks_of(file, schema))
     table.create(spark)
     for chunk in chunks_of(file, schema):
-        table.merge(rows_of(spark, chunk, LETTER_DDL))
+        table.merge(rows_of(spark, chunk, DEAD_LETTER_DDL))
     return lines
 
 
@@ -112,7 +112,7 @@ def _value(body: dict[str, Any], name: str, kind: str) -> Any:
         return _bytes(body[_BINARY[name]])
     if name == records.HEADERS:
         return [(h["name"], _bytes(h["value_b64"])) for h in body.get(name, [])]
-    value = body[name] if name == LETTER_ID else body.get(name)
+    value = body[name] if name == DEAD_LETTER_ID else body.get(name)
     return datetime.fromisoformat(value) if kind == "timestamp" and value is not None else value
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.contract.dead_letters import LETTER_ID
+from tidemark.contract.dead_letters import DEAD_LETTER_ID
 from tidemark.dead_letters.files import collectable
 
 _MICROS = re.compile(r"-?[0-9]{1,18}")
@@ -21,7 +21,7 @@ class Tally:
 
     failure_code: str
     status: str
-    letters: int
+    dead_letters: int
     newest: datetime | None
 
 
@@ -29,7 +29,7 @@ class Tally:
 class Listed:
     """One dead letter without its bytes. Named as the columns."""
 
-    letter_id: str
+    dead_letter_id: str
     stream_topic: str
     stream_partition: int
     stream_offset: int
@@ -46,31 +46,31 @@ class Place:
     """A dead letter's place in the list, newest first: when it failed (microseconds of Unix time), its id."""
 
     micros: int | None
-    letter: str
+    dead_letter: str
 
     def __str__(self) -> str:
-        return f"{'' if self.micros is None else self.micros}~{self.letter}"
+        return f"{'' if self.micros is None else self.micros}~{self.dead_letter}"
 
     @classmethod
     def of(cls, text: str) -> Place | None:
         """None where the text is not a place."""
-        micros, _, letter = text.partition("~")
-        if not letter or (micros and _MICROS.fullmatch(micros) is None):
+        micros, _, dead_letter = text.partition("~")
+        if not dead_letter or (micros and _MICROS.fullmatch(micros) is None):
             return None
-        return cls(int(micros) if micros else None, letter)
+        return cls(int(micros) if micros else None, dead_letter)
 
     def is_behind(self) -> Column:
         """Whether a dead letter comes behind this place. In: `failed_at`, `letter_id`."""
-        at, behind = F.unix_micros("failed_at"), F.col(LETTER_ID) > self.letter
+        at, behind = F.unix_micros("failed_at"), F.col(DEAD_LETTER_ID) > self.dead_letter
         if self.micros is None:
             return at.isNull() & behind
         return at.isNull() | (at < self.micros) | ((at == self.micros) & behind)
 
 
-def tally_of(letters: DataFrame) -> list[Tally]:
+def tally_of(dead_letters: DataFrame) -> list[Tally]:
     """In: `LetterTable.letters`. The most frequent first."""
     found = (
-        collectable(letters)
+        collectable(dead_letters)
         .groupBy("failure_code", "status")
         .agg(F.count(F.lit(1)).alias("letters"), F.max("failed_at").alias("newest"))
         .orderBy(F.desc("letters"), "failure_code", "status")
@@ -78,17 +78,17 @@ def tally_of(letters: DataFrame) -> list[Tally]:
     return [Tally(*row) for row in found.collect()]
 
 
-def listed(letters: DataFrame) -> list[Listed]:
+def listed(dead_letters: DataFrame) -> list[Listed]:
     """In: `LetterTable.letters`, few of them."""
-    return [Listed(*row) for row in collectable(letters).select(*Listed.__dataclass_fields__).collect()]
+    return [Listed(*row) for row in collectable(dead_letters).select(*Listed.__dataclass_fields__).collect()]
 
 
-def page_of(letters: DataFrame, most: int, *, after: Place | None) -> tuple[list[Listed], Place | None]:
+def page_of(dead_letters: DataFrame, most: int, *, after: Place | None) -> tuple[list[Listed], Place | None]:
     """The newest `most` dead letters behind `after`, and the place of the next ones if there are more."""
-    behind = letters.where(after.is_behind()) if after is not None else letters
+    behind = dead_letters.where(after.is_behind()) if after is not None else dead_letters
     micros = F.unix_micros("failed_at").alias("_micros")
-    ordered = behind.orderBy(F.col("failed_at").desc_nulls_last(), LETTER_ID).limit(most + 1)
+    ordered = behind.orderBy(F.col("failed_at").desc_nulls_last(), DEAD_LETTER_ID).limit(most + 1)
     found = collectable(ordered.withColumn("_micros", micros)).select(*Listed.__dataclass_fields__, "_micros")
     rows = found.collect()
     page = [Listed(*row[:-1]) for row in rows[:most]]
-    return page, Place(rows[most - 1]["_micros"], page[-1].letter_id) if len(rows) > most else None
+    return page, Place(rows[most - 1]["_micros"], page[-1].dead_letter_id) if len(rows) > most else None

@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.contract import records
-from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID
-from tidemark.dead_letters.table import LetterTable, schema_of
+from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
+from tidemark.dead_letters.table import DeadLetterTable, schema_of
 from tidemark.dead_letters.topic import DeadLetterTopic
 from tidemark.platform.kept_rows import kept
 
@@ -19,7 +19,7 @@ def keep_oversized(rejected: DataFrame, topic: DeadLetterTopic) -> None:
     """
     failure = F.col(records.FAILURE)
     told = {
-        LETTER_ID: F.concat_ws(":", *[F.col(c) for c in records.COORDINATES]),
+        DEAD_LETTER_ID: F.concat_ws(":", *[F.col(c) for c in records.COORDINATES]),
         "stream": F.lit(topic.stream),
         "consumer_group": F.lit(topic.group),
         "failure_code": failure["code"],
@@ -34,9 +34,10 @@ def keep_oversized(rejected: DataFrame, topic: DeadLetterTopic) -> None:
         **{name: F.col(name) for name in records.ENVELOPE_COLUMNS},
     }
     columns = [
-        told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in schema_of(LETTER_DDL).fields
+        told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name)
+        for f in schema_of(DEAD_LETTER_DDL).fields
     ]
     oversized = kept(rejected.where(topic.too_large()).select(*columns))
-    table = LetterTable(topic.table)
+    table = DeadLetterTable(topic.table)
     table.create(rejected.sparkSession)
     table.merge(oversized)

@@ -15,9 +15,9 @@ from pyspark.sql import types as T
 from tidemark.contract import records
 from tidemark.contract.dead_letters import (
     BASE64_PREFIX,
+    DEAD_LETTER_DDL,
+    DEAD_LETTER_ID,
     ENVELOPE_VERSION,
-    LETTER_DDL,
-    LETTER_ID,
     REPLAY_COUNT,
     UNKNOWN_CODE,
 )
@@ -39,7 +39,7 @@ _LAST_MILLIS = (2**63 - 1) // 1000
 """The last millisecond that a TIMESTAMP, which counts microseconds, can hold."""
 
 
-def letters_of(dlq_records: DataFrame, *, believed: bool = True) -> DataFrame:
+def dead_letters_of(dlq_records: DataFrame, *, believed: bool = True) -> DataFrame:
     """In: `ENVELOPE_COLUMNS` of records of a DLQ topic. Out: `LETTER_DDL`, in that order. Never raises for
     what a record holds.
 
@@ -58,8 +58,8 @@ def letters_of(dlq_records: DataFrame, *, believed: bool = True) -> DataFrame:
     for name in (records.TOPIC, *records.COORDINATES):
         fields[name] = F.when(located, fields[name]).otherwise(F.col(name))
     topic = F.coalesce(fields[records.TOPIC_ID], fields[records.TOPIC])
-    fields[LETTER_ID] = F.concat_ws(":", topic, fields[records.PARTITION], fields[records.OFFSET])
-    wanted = T.StructType.fromDDL(LETTER_DDL)
+    fields[DEAD_LETTER_ID] = F.concat_ws(":", topic, fields[records.PARTITION], fields[records.OFFSET])
+    wanted = T.StructType.fromDDL(DEAD_LETTER_DDL)
     assert isinstance(wanted, T.StructType)
     return told.select(*[fields[f.name].cast(f.dataType).alias(f.name) for f in wanted.fields])
 

@@ -17,16 +17,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.contract import records
-from tidemark.contract.dead_letters import LETTER_ID, LetterStatus
+from tidemark.contract.dead_letters import DEAD_LETTER_ID, DeadLetterStatus
 from tidemark.contract.errors import RetriableError, UsageError
-from tidemark.contract.failpoints import reach
+from tidemark.contract.failpoints import failpoint
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.routes import Route
 from tidemark.contract.undone import is_undone
 from tidemark.dead_letters.codes import code_counts
-from tidemark.dead_letters.selection import Choice, Edit
-from tidemark.dead_letters.table import LetterTable, event
+from tidemark.dead_letters.selection import PayloadEdit, Selection
+from tidemark.dead_letters.table import DeadLetterTable, event
 from tidemark.platform.kept_rows import kept
 from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state
@@ -45,7 +45,7 @@ _MOST_STARTS = 3
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayResult:
     """What a replay came to, in letters: chosen = resolved + rejected + parked + waiting + omitted.
 
     `already`: of the resolved, those whose row was in the table before. `waiting`: the stream has not
@@ -72,14 +72,14 @@ def replay(
     spark: SparkSession,
     admin: KafkaAdmin,
     target: Target,
-    choice: Choice,
+    selection: Selection,
     *,
-    edit: Edit | None = None,
+    edit: PayloadEdit | None = None,
     dry_run: bool = False,
     by: str = "tidemark",
     most_failures: int = MOST_FAILURES,
     progress: Callable[[str], None] = lambda step: None,
-) -> Replayed:
+) -> ReplayResult:
     """Decode, validate and classify the chosen letters with today's schema and rules; land what is right.
 
     A letter is resolved once its row is in the table; one that fails again stays new, and is parked after
@@ -89,7 +89,7 @@ def replay(
     Raises UsageError where nothing can be replayed this way, LedgerError without a table or marks,
     RetriableError where the stream's marks went back meanwhile, again and again.
     """
-    how = _How(choice, edit, dry_run=dry_run, by=by, most_failures=most_failures, progress=progress)
+    how = _How(selection, edit, dry_run=dry_run, by=by, most_failures=most_failures, progress=progress)
     for _ in range(_MOST_STARTS):
         try:
             return _replay(spark, admin, target, how)
@@ -100,8 +100,8 @@ def replay(
 
 @dataclass(frozen=True)
 class _How:
-    choice: Choice
-    edit: Edit | None
+    selection: Selection
+    edit: PayloadEdit | None
     dry_run: bool
     by: str
     most_failures: int
@@ -112,9 +112,9 @@ class _MarksWentBack(Exception):
     """What was chosen as completed is the stream's to land again."""
 
 
-def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -> Replayed:
+def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -> ReplayResult:
     edit, dry_run, by, progress = how.edit, how.dry_run, how.by, how.progress
-    table = _letters_of(spark, target)
+    table = _dead_letters_of(spark, target)
     decode = within_its_table(spark, target).decode
     assert decode is not None
     topic = admin.describe(target.stream.kafka_topic)
@@ -122,14 +122,16 @@ def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -
     progress("choose letters")
     if not dry_run:
         table.reopen_undone(spark, state.undone, by=by)
-    chosen = how.choice.of(table.letters(spark)).withColumn("_waits", _not_completed(topic, state.resume))
+    chosen = how.selection.of(table.dead_letters(spark)).withColumn(
+        "_waits", _not_completed(topic, state.resume)
+    )
     ready = chosen.where(~F.col("_waits") & ~_omitted())
-    mended = edit.of(ready) if edit is not None else ready
+    edited = edit.of(ready) if edit is not None else ready
     progress("decode")
-    envelopes = mended.select(*records.ENVELOPE_COLUMNS)
+    envelopes = edited.select(*records.ENVELOPE_COLUMNS)
     plan = with_registered(envelopes, decode, SchemaRegistry.of(target.stream.avro))
     routed = transform(envelopes, plan)
-    outcome = kept(_outcomes(mended, routed))
+    outcome = kept(_outcomes(edited, routed))
     counted = _count(chosen, outcome)
     version, already = None, 0
     accepted = outcome.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
@@ -139,16 +141,16 @@ def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -
         progress("land")
         committed = _land(spark, target, topic, accepted, state)
         version, already = committed.version, counted["accepted"] - committed.rows
-        reach("replay-landed")
+        failpoint("replay-landed")
     failed = _failed(outcome)
     parked = failed.where(F.col("attempts") + 1 >= how.most_failures)
     parked_count = parked.count() if counted["rejected"] else 0
     if not dry_run and counted["outcomes"]:
         progress("note")
         _note(table, outcome, failed, version=version, edit=edit, by=by, most_failures=how.most_failures)
-        reach("replay-noted")
+        failpoint("replay-noted")
         _reopen_if_restored(spark, target, table, version, by=by)
-    done = Replayed(
+    done = ReplayResult(
         stream=target.name,
         chosen=counted["chosen"],
         resolved=counted["accepted"] + counted["skipped"],
@@ -165,13 +167,13 @@ def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -
     return done
 
 
-def _letters_of(spark: SparkSession, target: Target) -> LetterTable:
+def _dead_letters_of(spark: SparkSession, target: Target) -> DeadLetterTable:
     if target.stream.idempotency.merge_keys:
         raise UsageError(
             f"{target.table} holds one row per entity: an old version cannot be put back by its coordinates",
             "use --republish: the record goes to the topic again and is merged by its order",
         )
-    table = LetterTable(target.table)
+    table = DeadLetterTable(target.table)
     if not table.exists(spark):
         raise UsageError(
             f"there is no table {table.facts} yet", "tidemark dead-letters stream makes and fills it"
@@ -192,18 +194,18 @@ def _omitted() -> Any:
     return F.col("payload_omitted").isNotNull() & F.col(records.PAYLOAD).isNull()
 
 
-def _outcomes(mended: DataFrame, routed: DataFrame) -> DataFrame:
+def _outcomes(edited: DataFrame, routed: DataFrame) -> DataFrame:
     """Letters with their route, failure and row."""
     key = [F.col(name).alias(f"_{name}") for name in (records.TOPIC, *records.COORDINATES)]
     told = routed.select(*key, records.ROUTE, records.FAILURE, records.ROW)
-    letters = mended.select(
-        LETTER_ID,
+    dead_letters = edited.select(
+        DEAD_LETTER_ID,
         *(records.TOPIC, *records.COORDINATES),
         *("status", "attempts", "edit", "table_version", "status_sequence"),
     )
     same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in (records.TOPIC, *records.COORDINATES)]
     condition = same[0] & same[1] & same[2] & same[3]
-    return letters.join(told, condition).drop(*[f"_{n}" for n in (records.TOPIC, *records.COORDINATES)])
+    return dead_letters.join(told, condition).drop(*[f"_{n}" for n in (records.TOPIC, *records.COORDINATES)])
 
 
 def _count(chosen: DataFrame, outcome: DataFrame) -> dict[str, int]:
@@ -240,8 +242,8 @@ def _land(
         if not state.resume >= chosen_at.resume:
             raise _MarksWentBack
         rows = kept(not_in_table(accepted, target.table))
-        reach("replay-decided")
-        own = OwnCommit(
+        failpoint("replay-decided")
+        own = LedgerCommit(
             kind=CommitKind.REPLAY,
             stream=target.name,
             topic_id=topic.id,
@@ -257,7 +259,7 @@ def _land(
 
 
 def _reopen_if_restored(
-    spark: SparkSession, target: Target, table: LetterTable, version: int | None, *, by: str
+    spark: SparkSession, target: Target, table: DeadLetterTable, version: int | None, *, by: str
 ) -> None:
     """A RESTORE between the commit and the note of it: the stream's start may have looked before the note."""
     now = read_state(DeltaLog(spark, target.table), accept_emptied=True)
@@ -270,12 +272,12 @@ def _failed(outcome: DataFrame) -> DataFrame:
 
 
 def _note(
-    table: LetterTable,
+    table: DeadLetterTable,
     outcome: DataFrame,
     failed: DataFrame,
     *,
     version: int | None,
-    edit: Edit | None,
+    edit: PayloadEdit | None,
     by: str,
     most_failures: int,
 ) -> None:
@@ -290,11 +292,11 @@ def _note(
     note_resolved = F.when(
         F.col(records.ROUTE) == Route.SKIPPED.value, F.lit("mended into a tombstone, which is skipped")
     )
-    events = event(resolved, LetterStatus.RESOLVED, by=by, note=note_resolved)
+    events = event(resolved, DeadLetterStatus.RESOLVED, by=by, note=note_resolved)
     still = edited.where(F.col(records.ROUTE) == Route.REJECTED.value)
     for status, which in (
-        (LetterStatus.NEW, still.where(again < most_failures)),
-        (LetterStatus.PARKED, still.where(again >= most_failures)),
+        (DeadLetterStatus.NEW, still.where(again < most_failures)),
+        (DeadLetterStatus.PARKED, still.where(again >= most_failures)),
     ):
         events = events.unionByName(event(which, status, by=by, note=why, attempts=again))
     table.note(events)

@@ -7,10 +7,16 @@ from pyspark.sql import functions as F
 
 from tidemark.config.settings import Settings
 from tidemark.contract import records
-from tidemark.contract.dead_letters import LETTER_ID, REPLAY_COUNT, REPLAY_PREFIX, REPLAYED_FROM, LetterStatus
+from tidemark.contract.dead_letters import (
+    DEAD_LETTER_ID,
+    REPLAY_COUNT,
+    REPLAY_PREFIX,
+    REPLAYED_FROM,
+    DeadLetterStatus,
+)
 from tidemark.dead_letters.replay import MOST_FAILURES
-from tidemark.dead_letters.selection import Choice, Edit
-from tidemark.dead_letters.table import LetterTable, event
+from tidemark.dead_letters.selection import PayloadEdit, Selection
+from tidemark.dead_letters.table import DeadLetterTable, event
 from tidemark.platform.kept_rows import kept
 from tidemark.source.clients import spark_options
 from tidemark.streams.target import Target
@@ -20,9 +26,9 @@ def republish(
     spark: SparkSession,
     settings: Settings,
     target: Target,
-    choice: Choice,
+    selection: Selection,
     *,
-    edit: Edit | None = None,
+    edit: PayloadEdit | None = None,
     dry_run: bool = False,
     by: str = "tidemark",
     most: int = MOST_FAILURES,
@@ -34,15 +40,15 @@ def republish(
     `__dlq.replay.count`). One that was published again `most` times is parked instead. At least once: killed
     between the publication and the note of it, a letter may be published twice.
     """
-    table = LetterTable(target.table)
-    chosen = kept(choice.of(table.letters(spark)).where(F.col(records.PAYLOAD).isNotNull()))
+    table = DeadLetterTable(target.table)
+    chosen = kept(selection.of(table.dead_letters(spark)).where(F.col(records.PAYLOAD).isNotNull()))
     ready = chosen.where(F.col("replay_count") < most)
     count = ready.count()
     if dry_run:
         return count
-    mended = edit.of(ready) if edit is not None else ready
+    edited = edit.of(ready) if edit is not None else ready
     (
-        mended.select(
+        edited.select(
             F.lit(target.stream.kafka_topic).alias("topic"),
             F.col(records.KEY).alias("key"),
             F.col(records.PAYLOAD).alias("value"),
@@ -55,10 +61,12 @@ def republish(
         .save()
     )
     how = F.lit(str(edit)) if edit is not None else F.lit(None).cast("string")
-    events = event(ready.withColumn("edit", how), LetterStatus.REPLAYED, by=by, note=F.lit("published again"))
+    events = event(
+        ready.withColumn("edit", how), DeadLetterStatus.REPLAYED, by=by, note=F.lit("published again")
+    )
     over = chosen.where(F.col("replay_count") >= most)
     told = F.lit(f"published again {most} times already")
-    table.note(events.unionByName(event(over, LetterStatus.PARKED, by=by, note=told)))
+    table.note(events.unionByName(event(over, DeadLetterStatus.PARKED, by=by, note=told)))
     return count
 
 
@@ -67,7 +75,7 @@ def _headers() -> Column:
         F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
         lambda h: ~h["name"].startswith(REPLAY_PREFIX),
     )
-    ours = {REPLAYED_FROM: F.col(LETTER_ID), REPLAY_COUNT: (F.col("replay_count") + 1).cast("string")}
+    ours = {REPLAYED_FROM: F.col(DEAD_LETTER_ID), REPLAY_COUNT: (F.col("replay_count") + 1).cast("string")}
     added = [
         F.struct(F.lit(name).alias("key"), F.encode(value, "UTF-8").alias("value"))
         for name, value in ours.items()

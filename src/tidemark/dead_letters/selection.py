@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidemark.contract import records
-from tidemark.contract.dead_letters import LETTER_ID, OPEN, LetterStatus
+from tidemark.contract.dead_letters import DEAD_LETTER_ID, OPEN, DeadLetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.platform.local_rows import rows_of
 from tidemark.transform.expressions import unstable, unstable_as_analysed
@@ -25,17 +25,17 @@ _COORDINATES = re.compile(r"^(?P<topic>.+):(?P<partition>\d+):(?P<offset>\d+)$")
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """Letters that fulfil every criterion that is set; by default those that are new."""
 
     codes: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
-    letters: tuple[str, ...] = ()
-    statuses: tuple[LetterStatus, ...] = ()
+    dead_letters: tuple[str, ...] = ()
+    statuses: tuple[DeadLetterStatus, ...] = ()
     limit: int | None = None
 
-    def of(self, letters: DataFrame) -> DataFrame:
+    def of(self, dead_letters: DataFrame) -> DataFrame:
         """In and out: `LetterTable.letters`. In order of failure, the oldest first, under a limit."""
         conditions: list[Column] = []
         if self.codes:
@@ -44,27 +44,27 @@ class Choice:
             conditions.append(F.col("failed_at") >= F.lit(self.since))
         if self.until is not None:
             conditions.append(F.col("failed_at") < F.lit(self.until))
-        if self.letters:
-            conditions.append(_named(letters, self.letters))
-        named = OPEN if self.letters else (LetterStatus.NEW,)
+        if self.dead_letters:
+            conditions.append(_named(dead_letters, self.dead_letters))
+        named = OPEN if self.dead_letters else (DeadLetterStatus.NEW,)
         conditions.append(F.col("status").isin(*[s.value for s in self.statuses or named]))
-        chosen = letters
+        chosen = dead_letters
         for condition in conditions:
             chosen = chosen.where(condition)
         if self.limit is not None:
-            chosen = chosen.orderBy("failed_at", LETTER_ID).limit(self.limit)
+            chosen = chosen.orderBy("failed_at", DEAD_LETTER_ID).limit(self.limit)
         return chosen
 
 
 @dataclass(frozen=True)
-class Edit:
+class PayloadEdit:
     """How values are mended: a SQL expression, or a JSON merge patch (RFC 7386) for each. One of the two."""
 
     expression: str | None = None
     patch: Any | None = None
 
     @classmethod
-    def to(cls, text: str) -> Edit:
+    def to(cls, text: str) -> PayloadEdit:
         """Replaces the value by this text, as a literal: the note of the edit can be read.
 
         `${…}` would be replaced by Spark, with a setting or an environment variable, even within quotes.
@@ -75,7 +75,7 @@ class Edit:
     def __str__(self) -> str:
         return self.expression if self.expression is not None else json.dumps(self.patch, ensure_ascii=False)
 
-    def of(self, letters: DataFrame) -> DataFrame:
+    def of(self, dead_letters: DataFrame) -> DataFrame:
         """The letters with mended values. The expression may use `payload` (the value as text), and every
         column of a letter.
 
@@ -83,19 +83,19 @@ class Edit:
         than 1,000 letters or over a value that is no JSON: which one is said.
         """
         if self.expression is not None:
-            return self._evaluated(letters, self.expression)
-        return self._patched(letters)
+            return self._evaluated(dead_letters, self.expression)
+        return self._patched(dead_letters)
 
-    def _evaluated(self, letters: DataFrame, expression: str) -> DataFrame:
-        names = frozenset([*(name.lower() for name in letters.columns), PAYLOAD_TEXT])
+    def _evaluated(self, dead_letters: DataFrame, expression: str) -> DataFrame:
+        names = frozenset([*(name.lower() for name in dead_letters.columns), PAYLOAD_TEXT])
         faults = unstable(expression, names)
         if faults:
             raise UsageError(f"--edit {expression}: {'; '.join(faults)}")
-        text = letters.withColumn(PAYLOAD_TEXT, F.col(records.PAYLOAD).cast("string"))
+        text = dead_letters.withColumn(PAYLOAD_TEXT, F.col(records.PAYLOAD).cast("string"))
         try:
-            mended = text.withColumn(records.PAYLOAD, F.expr(expression).cast("string").cast("binary"))
-            mended.schema  # noqa: B018  # analysed here, so that a wrong expression is told before anything runs
-            empty = letters.sparkSession.createDataFrame([], text.schema)
+            edited = text.withColumn(records.PAYLOAD, F.expr(expression).cast("string").cast("binary"))
+            edited.schema  # noqa: B018  # analysed here, so that a wrong expression is told before anything runs
+            empty = dead_letters.sparkSession.createDataFrame([], text.schema)
             faults = list(unstable_as_analysed({"--edit": expression}, empty).values())
         except Exception as error:
             raise UsageError(
@@ -104,21 +104,27 @@ class Edit:
             ) from error
         if faults:
             raise UsageError(f"--edit {expression}: {faults[0]}")
-        return mended.drop(PAYLOAD_TEXT)
+        return edited.drop(PAYLOAD_TEXT)
 
-    def _patched(self, letters: DataFrame) -> DataFrame:
-        rows = letters.select(LETTER_ID, records.PAYLOAD).limit(MOST_PATCHED + 1).collect()
+    def _patched(self, dead_letters: DataFrame) -> DataFrame:
+        rows = dead_letters.select(DEAD_LETTER_ID, records.PAYLOAD).limit(MOST_PATCHED + 1).collect()
         if len(rows) > MOST_PATCHED:
             raise UsageError(
                 f"a patch file is for {MOST_PATCHED} letters at most",
                 "choose fewer, or use a SQL expression with --edit",
             )
-        values = [(row[LETTER_ID], json.dumps(merge_patch(_json(row), self.patch)).encode()) for row in rows]
-        mended = rows_of(letters.sparkSession, values, f"{LETTER_ID} STRING, _mended BINARY")
-        return letters.join(mended, LETTER_ID).withColumn(records.PAYLOAD, F.col("_mended")).drop("_mended")
+        values = [
+            (row[DEAD_LETTER_ID], json.dumps(merge_patch(_json(row), self.patch)).encode()) for row in rows
+        ]
+        edited = rows_of(dead_letters.sparkSession, values, f"{DEAD_LETTER_ID} STRING, _mended BINARY")
+        return (
+            dead_letters.join(edited, DEAD_LETTER_ID)
+            .withColumn(records.PAYLOAD, F.col("_mended"))
+            .drop("_mended")
+        )
 
 
-def read_letters(file: Path) -> tuple[str, ...]:
+def read_dead_letters(file: Path) -> tuple[str, ...]:
     """Letters named in a file, one a line: an id, or `topic:partition:offset`. Raises UsageError."""
     names = []
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
@@ -130,14 +136,14 @@ def read_letters(file: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _named(letters: DataFrame, names: Sequence[str]) -> Column:
+def _named(dead_letters: DataFrame, names: Sequence[str]) -> Column:
     wrong = [name for name in names if not _COORDINATES.match(name)]
     if wrong:
         raise UsageError(
             f"`{wrong[0]}` is not topic:partition:offset", "tidemark dead-letters list shows the ids"
         )
     by_topic = F.concat_ws(":", records.TOPIC, records.PARTITION, records.OFFSET)
-    return F.col(LETTER_ID).isin(*names) | by_topic.isin(*names)
+    return F.col(DEAD_LETTER_ID).isin(*names) | by_topic.isin(*names)
 
 
 def _json(row: Row) -> Any:
@@ -145,7 +151,7 @@ def _json(row: Row) -> Any:
         return json.loads(bytes(row[records.PAYLOAD] or b""))
     except ValueError as error:
         raise UsageError(
-            f"letter {row[LETTER_ID]} is no JSON, so it cannot be patched: {error}",
+            f"letter {row[DEAD_LETTER_ID]} is no JSON, so it cannot be patched: {error}",
             "mend it with a SQL expression: --edit",
         ) from error
 

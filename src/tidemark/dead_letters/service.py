@@ -15,20 +15,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
-from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import UsageError
-from tidemark.dead_letters.files import collectable, export, import_letters
+from tidemark.dead_letters.files import collectable, export, import_dead_letters
 from tidemark.dead_letters.listing import Listed, Place, Tally, listed, page_of, tally_of
-from tidemark.dead_letters.replay import Replayed, replay
+from tidemark.dead_letters.replay import ReplayResult, replay
 from tidemark.dead_letters.republish import republish
-from tidemark.dead_letters.selection import Choice, Edit
-from tidemark.dead_letters.table import LetterTable, event
-from tidemark.dead_letters.table_query import keep_letters, letter_target, start_letters
+from tidemark.dead_letters.selection import PayloadEdit, Selection
+from tidemark.dead_letters.table import DeadLetterTable, event
+from tidemark.dead_letters.table_query import dead_letter_target, keep_dead_letters, start_dead_letters
 from tidemark.platform.kept_rows import kept
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.target import Target
 
-ALL = tuple(LetterStatus)
+ALL = tuple(DeadLetterStatus)
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,19 @@ class DeadLetters:
     @classmethod
     def of(cls, spark: SparkSession, settings: Settings, stream: str) -> DeadLetters:
         """Raises ConfigError for a stream that is not configured, or that only lands raw records."""
-        return cls(spark, settings, letter_target(spark, settings, stream, run=uuid.uuid4().hex))
+        return cls(spark, settings, dead_letter_target(spark, settings, stream, run=uuid.uuid4().hex))
 
     @property
-    def table(self) -> LetterTable:
-        return LetterTable(self.target.table)
+    def table(self) -> DeadLetterTable:
+        return DeadLetterTable(self.target.table)
 
     def start(self, *, available_now: bool) -> StreamingQuery | None:
         """The query that keeps the table up with the DLQ topic; None while there is no such topic."""
-        return start_letters(self.spark, self.settings, self.target, available_now=available_now)
+        return start_dead_letters(self.spark, self.settings, self.target, available_now=available_now)
 
     def catch_up(self) -> None:
         """Brings the table up to the end of the DLQ topic."""
-        keep_letters(self.spark, self.settings, self.target)
+        keep_dead_letters(self.spark, self.settings, self.target)
 
     def all(self) -> DataFrame:
         """`LetterTable.letters`."""
@@ -63,72 +63,78 @@ class DeadLetters:
                 f"there is no table {self.table.facts} yet",
                 f"tidemark dead-letters stream --stream {self.target.name} --available-now",
             )
-        return self.table.letters(self.spark)
+        return self.table.dead_letters(self.spark)
 
     def tally(self) -> list[Tally]:
         return tally_of(self.all())
 
-    def listed(self, choice: Choice) -> list[Listed]:
+    def listed(self, selection: Selection) -> list[Listed]:
         """The chosen dead letters, the oldest first under a limit."""
-        return listed(choice.of(self.all()))
+        return listed(selection.of(self.all()))
 
-    def page(self, choice: Choice, most: int, after: Place | None) -> tuple[list[Listed], Place | None]:
+    def page(self, selection: Selection, most: int, after: Place | None) -> tuple[list[Listed], Place | None]:
         """The newest of the chosen dead letters behind `after`, and the place of the next ones."""
-        return page_of(choice.of(self.all()), most, after=after)
+        return page_of(selection.of(self.all()), most, after=after)
 
-    def show(self, letter: str) -> Mapping[str, Any]:
+    def show(self, dead_letter: str) -> Mapping[str, Any]:
         """The columns of one dead letter, with its payload. Raises UsageError where it is not there."""
-        row = collectable(Choice(letters=(letter,), statuses=ALL, limit=1).of(self.all())).first()
+        row = collectable(
+            Selection(dead_letters=(dead_letter,), statuses=ALL, limit=1).of(self.all())
+        ).first()
         if row is None:
-            raise self._absent(letter)
+            raise self._absent(dead_letter)
         return row.asDict()
 
     def replay(
         self,
-        choice: Choice,
+        selection: Selection,
         *,
-        edit: Edit | None = None,
+        edit: PayloadEdit | None = None,
         dry_run: bool = False,
         by: str,
         progress: Callable[[str], None] = lambda step: None,
-    ) -> Replayed:
+    ) -> ReplayResult:
         """Through the pipeline again, straight into the table."""
         return replay(
             self.spark,
             KafkaAdmin(self.settings.kafka),
             self.target,
-            choice,
+            selection,
             edit=edit,
             dry_run=dry_run,
             by=by,
             progress=progress,
         )
 
-    def republish(self, choice: Choice, *, edit: Edit | None = None, dry_run: bool = False, by: str) -> int:
+    def republish(
+        self, selection: Selection, *, edit: PayloadEdit | None = None, dry_run: bool = False, by: str
+    ) -> int:
         """To the source topic again, for every group that reads it; how many."""
         self.all()
-        return republish(self.spark, self.settings, self.target, choice, edit=edit, dry_run=dry_run, by=by)
+        return republish(self.spark, self.settings, self.target, selection, edit=edit, dry_run=dry_run, by=by)
 
-    def mark(self, letters: Sequence[str], status: LetterStatus, *, by: str, note: str | None = None) -> int:
+    def mark(
+        self, dead_letters: Sequence[str], status: DeadLetterStatus, *, by: str, note: str | None = None
+    ) -> int:
         """Parks or discards the named dead letters, or makes them new again; how many.
 
         Raises UsageError where none of them is there.
         """
-        chosen = Choice(letters=tuple(letters), statuses=ALL).of(self.all())
+        chosen = Selection(dead_letters=tuple(dead_letters), statuses=ALL).of(self.all())
         events = kept(event(chosen, status, by=by, note=F.lit(note)))
         count = events.count()
         if not count:
-            raise self._absent(", ".join(letters))
+            raise self._absent(", ".join(dead_letters))
         self.table.note(events)
         return count
 
-    def export(self, choice: Choice, out: TextIO) -> int:
+    def export(self, selection: Selection, out: TextIO) -> int:
         """The chosen dead letters as JSON lines; how many."""
-        return export(choice.of(self.all()), out)
+        return export(selection.of(self.all()), out)
 
     def import_from(self, file: Path) -> int:
         """Adds the dead letters of an exported file that are not there yet; how many lines it has."""
-        return import_letters(self.spark, self.table, file)
+        return import_dead_letters(self.spark, self.table, file)
 
     def _absent(self, named: str) -> UsageError:
         return UsageError(

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
 from tidemark.contract import records
-from tidemark.contract.dead_letters import LETTER_DDL, LETTER_ID, STATUS_DDL, LetterStatus
+from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID, STATUS_DDL, DeadLetterStatus
 from tidemark.contract.undone import Undone
 from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
@@ -22,7 +22,7 @@ from tidemark.sink.table_log import as_of_now
 
 
 @dataclass(frozen=True)
-class LetterTable:
+class DeadLetterTable:
     """The dead letters of one landed table. Picklable."""
 
     landed: TableRef
@@ -41,7 +41,7 @@ class LetterTable:
         """
         ids = []
         for table, ddl, skipped_by in (
-            (self.facts, LETTER_DDL, f"{records.PARTITION},{records.OFFSET},failed_at"),
+            (self.facts, DEAD_LETTER_DDL, f"{records.PARTITION},{records.OFFSET},failed_at"),
             (self.statuses, STATUS_DDL, f"{records.PARTITION},{records.OFFSET},at"),
         ):
             schema = schema_of(ddl)
@@ -56,18 +56,18 @@ class LetterTable:
     def exists(self, spark: SparkSession) -> bool:
         return tables.describe(spark, self.facts) is not None
 
-    def merge(self, letters: DataFrame) -> None:
+    def merge(self, dead_letters: DataFrame) -> None:
         """Add the letters that are not there yet; those that are stay as they are.
 
         In: `LETTER_DDL`, read twice. Reads only the files whose offsets they overlap. Raises what Delta
         raises; a conflict with another writer may be tried again.
         """
-        once = letters.dropDuplicates([LETTER_ID])
+        once = dead_letters.dropDuplicates([DEAD_LETTER_ID])
         bounds = once.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
         if bounds is None or bounds["low"] is None:
             return
-        letter, offset = column_of(self.facts, LETTER_ID), column_of(self.facts, records.OFFSET)
-        same = (letter == F.col(f"s.{LETTER_ID}")) & (offset == F.col(f"s.{records.OFFSET}"))
+        dead_letter, offset = column_of(self.facts, DEAD_LETTER_ID), column_of(self.facts, records.OFFSET)
+        same = (dead_letter == F.col(f"s.{DEAD_LETTER_ID}")) & (offset == F.col(f"s.{records.OFFSET}"))
         overlapping = offset.between(int(bounds["low"]), int(bounds["high"]))
         merge_into(once, self.facts, same & overlapping).whenNotMatched().insertAll().merge()
 
@@ -80,28 +80,28 @@ class LetterTable:
         else:
             writer.saveAsTable(self.statuses.sql)
 
-    def forget(self, letters: DataFrame) -> None:
+    def forget(self, dead_letters: DataFrame) -> None:
         """Delete letters (`letter_id`) and their events. Their bytes are gone then."""
         for table in (self.facts, self.statuses):
-            same = column_of(table, LETTER_ID) == F.col(f"s.{LETTER_ID}")
-            merge_into(letters, table, same).whenMatched().delete().merge()
+            same = column_of(table, DEAD_LETTER_ID) == F.col(f"s.{DEAD_LETTER_ID}")
+            merge_into(dead_letters, table, same).whenMatched().delete().merge()
 
-    def letters(self, spark: SparkSession) -> DataFrame:
+    def dead_letters(self, spark: SparkSession) -> DataFrame:
         """Every letter with its status: `LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
         `status_note`, `edit`, `table_version`, `status_sequence`.
         """
         # Of two events at once the one that says that the row is there gives way: a replay finds the row.
-        order = F.struct("sequence", F.col("status") != LetterStatus.RESOLVED.value, "at")
+        order = F.struct("sequence", F.col("status") != DeadLetterStatus.RESOLVED.value, "at")
         told = ("status", "attempts", "at", "by", "note", "edit", "table_version", "sequence")
         newest = (
             as_of_now(spark, self.statuses)
-            .groupBy(LETTER_ID)
+            .groupBy(DEAD_LETTER_ID)
             .agg(F.max_by(F.struct(*told), order).alias("e"))
         )
-        joined = as_of_now(spark, self.facts).join(newest, LETTER_ID, "left")
+        joined = as_of_now(spark, self.facts).join(newest, DEAD_LETTER_ID, "left")
         return joined.select(
-            *schema_of(LETTER_DDL).names,
-            F.coalesce("e.status", F.lit(LetterStatus.NEW.value)).alias("status"),
+            *schema_of(DEAD_LETTER_DDL).names,
+            F.coalesce("e.status", F.lit(DeadLetterStatus.NEW.value)).alias("status"),
             F.coalesce("e.attempts", F.lit(0)).alias("attempts"),
             F.col("e.at").alias("status_at"),
             F.col("e.by").alias("status_by"),
@@ -128,8 +128,10 @@ class LetterTable:
             return 0
         # A creation that was cut off, or an older table, must not stop the stream that asks.
         self.create(spark)
-        letters = self.letters(spark).where((F.col("status") == LetterStatus.RESOLVED.value) & which)
-        events = kept(event(letters, LetterStatus.NEW, by=by, note=F.lit(note)))
+        dead_letters = self.dead_letters(spark).where(
+            (F.col("status") == DeadLetterStatus.RESOLVED.value) & which
+        )
+        events = kept(event(dead_letters, DeadLetterStatus.NEW, by=by, note=F.lit(note)))
         count = events.count()
         if count:
             self.note(events)
@@ -137,12 +139,17 @@ class LetterTable:
 
 
 def event(
-    letters: DataFrame, status: LetterStatus, *, by: str, note: Column, attempts: Column | None = None
+    dead_letters: DataFrame,
+    status: DeadLetterStatus,
+    *,
+    by: str,
+    note: Column,
+    attempts: Column | None = None,
 ) -> DataFrame:
     """Events of one status for letters of `LetterTable.letters`, each after the newest that was read."""
-    columns = letters.columns
-    return letters.select(
-        LETTER_ID,
+    columns = dead_letters.columns
+    return dead_letters.select(
+        DEAD_LETTER_ID,
         records.PARTITION,
         records.OFFSET,
         F.lit(status.value).alias("status"),

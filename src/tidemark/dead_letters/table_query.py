@@ -12,11 +12,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import ConfigError, ShutdownRequested
-from tidemark.contract.failpoints import reach
+from tidemark.contract.failpoints import failpoint
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters.claims import claimed
 from tidemark.dead_letters.reader_checkpoint import reader_checkpoint
-from tidemark.dead_letters.table import LetterTable
+from tidemark.dead_letters.table import DeadLetterTable
 from tidemark.platform.files import files_at
 from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.retry import Retrier, retrier_for
@@ -31,27 +31,27 @@ _LOOK_S = 1
 
 
 @dataclass
-class KeepLetters:
+class KeepDeadLetters:
     """The `foreachBatch` handler: merges a batch of DLQ records. Running a batch again changes nothing."""
 
     stream: str
-    table: LetterTable
+    table: DeadLetterTable
     retry: Retrier
     max_commit_retries: int
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        reach("letters-start")
-        letters = claimed(batch, self.table)
+        failpoint("letters-start")
+        dead_letters = claimed(batch, self.table)
         commits = self.retry.for_commits(self.max_commit_retries)
         self.retry.call(
-            lambda: commits.call(lambda: self.table.merge(letters), step="commit"),
+            lambda: commits.call(lambda: self.table.merge(dead_letters), step="commit"),
             step=f"merge into {self.table.facts}",
         )
-        reach("letters-merged")
+        failpoint("letters-merged")
         log.info("dead letters kept", stream=self.stream, batch=batch_id, table=str(self.table.facts))
 
 
-def letter_target(spark: SparkSession, settings: Settings, stream: str, *, run: str) -> Target:
+def dead_letter_target(spark: SparkSession, settings: Settings, stream: str, *, run: str) -> Target:
     """The stream's decoded table. Raises ConfigError for a stream that only lands raw: none is rejected."""
     for target in targets_of(spark, settings, stream, run=run):
         if target.decode is not None:
@@ -61,7 +61,7 @@ def letter_target(spark: SparkSession, settings: Settings, stream: str, *, run: 
     )
 
 
-def start_letters(
+def start_dead_letters(
     spark: SparkSession,
     settings: Settings,
     target: Target,
@@ -76,7 +76,7 @@ def start_letters(
     of the table: a table made again gets all letters again. A checkpoint that is lost or that retention
     passed, and a second reader, only mean that letters are read again: each still stands once.
     """
-    table = LetterTable(target.table)
+    table = DeadLetterTable(target.table)
     table_id = table.create(spark)
     admin = KafkaAdmin(settings.kafka)
     topic = admin.find(target.stream.dlq_topic)
@@ -103,14 +103,14 @@ def start_letters(
     writer = (
         dlq_records.writeStream.queryName(f"{target.name} dead letters {target.run[:8]}")
         .option("checkpointLocation", checkpoint)
-        .foreachBatch(KeepLetters(target.name, table, retry, processing.max_commit_retries))
+        .foreachBatch(KeepDeadLetters(target.name, table, retry, processing.max_commit_retries))
     )
     if available_now:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{round(processing.poll_interval * 1000)} milliseconds").start()
 
 
-def keep_letters(
+def keep_dead_letters(
     spark: SparkSession,
     settings: Settings,
     target: Target,
@@ -122,7 +122,7 @@ def keep_letters(
     once `ending` is set.
     """
     ending = ending or threading.Event()
-    query = start_letters(spark, settings, target, available_now=True, reader=reader, sleep=ending.wait)
+    query = start_dead_letters(spark, settings, target, available_now=True, reader=reader, sleep=ending.wait)
     while query is not None and not query.awaitTermination(_LOOK_S):
         if ending.is_set():
             query.stop()

@@ -67,14 +67,16 @@ def dead_letter_topic(
     )
 
 
-def make_again_if_deleted(letters: DeadLetterTopic, admin: KafkaAdmin) -> None:
+def recreate_if_deleted(dead_letters: DeadLetterTopic, admin: KafkaAdmin) -> None:
     """Creates the DLQ topic where somebody deleted it under the running stream, as its start would. Never
     raises: what could not be published is tried again anyhow.
     """
     admin = replace(admin, timeout=_GLANCE_S)
     try:
-        if admin.find(letters.name) is None:
-            admin.create(letters.name, partitions=letters.partitions, configs=letters.configs)
-            log.warning("DLQ topic was deleted; made again", stream=letters.stream, topic=letters.name)
+        if admin.find(dead_letters.name) is None:
+            admin.create(dead_letters.name, partitions=dead_letters.partitions, configs=dead_letters.configs)
+            log.warning(
+                "DLQ topic was deleted; made again", stream=dead_letters.stream, topic=dead_letters.name
+            )
     except TidemarkError as error:
-        log.warning("DLQ topic cannot be looked at", stream=letters.stream, error=error.message)
+        log.warning("DLQ topic cannot be looked at", stream=dead_letters.stream, error=error.message)

@@ -16,9 +16,9 @@ from tidemark.config.load import load_settings
 from tidemark.contract.errors import UsageError
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.broker import EmbeddedBroker
-from tidemark.dev.demo_audit import Coordinates, Verdict, dead_letters_of, judge, landed_rows
+from tidemark.dev.demo_audit import AuditResult, Coordinates, dead_letters_of, judge, landed_rows
 from tidemark.dev.demo_configuration import BATCHES, PARTITIONS, DemoFiles, write_configuration
-from tidemark.dev.demo_replay import mend_and_replay
+from tidemark.dev.demo_replay import fix_and_replay
 from tidemark.dev.demo_report import (
     Narrator,
     table_of_checks,
@@ -71,7 +71,7 @@ def run_demo(
     records: int = DEFAULT_RECORDS,
     keep: Path | None = None,
     sample_set: str | None = None,
-) -> Verdict:
+) -> AuditResult:
     """The whole demo in a temporary folder, or in `keep`, which stays. Everything it starts has ended
     when it returns or raises. `sample_set` is one of `fixtures/sets`, instead of events of every format.
 
@@ -95,17 +95,21 @@ def run_demo(
             # The records are dated 2024: a broker's usual week of retention would take them at once.
             create_topic(broker.bootstrap, subject.topic, PARTITIONS, retention_ms="-1")
             write_configuration(files, bootstrap=broker.bootstrap, records=records)
-            said = f"topic {subject.topic} with {PARTITIONS} partitions; configuration {files.configuration}"
-            narrator.say(said)
+            summary_of_error = (
+                f"topic {subject.topic} with {PARTITIONS} partitions; configuration {files.configuration}"
+            )
+            narrator.say(summary_of_error)
             produced = _produce(narrator, files, broker.bootstrap, records)
             runs = _land(narrator, files, produced)
-            verdict = _audit(narrator, files, broker.bootstrap, produced, runs)
-            mend_and_replay(narrator, files)
+            audit_result = _audit(narrator, files, broker.bootstrap, produced, runs)
+            fix_and_replay(narrator, files)
             _report(narrator, files)
         if keep is not None:
             _say_what_is_kept(narrator, files, broker.bootstrap)
-    console.print(verdict.line(), soft_wrap=True, style="bold green" if verdict.sound else "bold red")
-    return verdict
+    console.print(
+        audit_result.line(), soft_wrap=True, style="bold green" if audit_result.sound else "bold red"
+    )
+    return audit_result
 
 
 def _produce(
@@ -175,38 +179,40 @@ def _audit(
     bootstrap: str,
     produced: dict[Coordinates, SampleEvent],
     runs: list[WriterRun],
-) -> Verdict:
+) -> AuditResult:
     narrator.step("What is really in the table and in the DLQ topic")
     dlq, day = f"{files.subject.topic}-dlq", files.subject.day
     narrator.say(f"reading {files.table} with Spark, and topic {dlq}")
     rows = landed_rows(files.table, day=day)
-    letters = dead_letters_of(bootstrap, dlq)
-    verdict = judge(produced, rows, letters)
+    dead_letters = dead_letters_of(bootstrap, dlq)
+    audit_result = judge(produced, rows, dead_letters)
     reasons = [kill.when for kill in KILLS] + [""] * len(runs)
     for table in (
         table_of_runs(runs, reasons[: len(runs)]),
         table_of_landed(produced, rows, day=day),
-        table_of_rejected(produced, letters),
-        table_of_checks(verdict),
+        table_of_rejected(produced, dead_letters),
+        table_of_checks(audit_result),
     ):
         narrator.console.print()
         narrator.console.print(table)
     taken_for_avro = sum(
         at in produced and produced[at].format is not Format.AVRO
-        for at in {letter.at for letter in letters if letter.code == FailureCode.MALFORMED_AVRO}
+        for at in {
+            dead_letter.at for dead_letter in dead_letters if dead_letter.code == FailureCode.MALFORMED_AVRO
+        }
     )
     if taken_for_avro:
         narrator.say(
             f"{taken_for_avro:,} of the MALFORMED_AVRO were made as broken JSON: where a topic has all three"
             " formats, what looks like neither JSON nor CSV is read as Avro."
         )
-    if verdict.published_again:
+    if audit_result.published_again:
         narrator.say(
-            f"{verdict.published_again:,} dead letters were published again after a kill, as at least once"
+            f"{audit_result.published_again:,} dead letters were published again after a kill, as at least once"
             " means. They carry the coordinates of their record, so each counts once."
         )
     narrator.console.print()
-    return verdict
+    return audit_result
 
 
 def _report(narrator: Narrator, files: DemoFiles) -> None:

@@ -40,7 +40,7 @@ class DeadLetter(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AuditResult:
     """What became of the produced records, counted by coordinates.
 
     `duplicated` counts rows beyond the first of a record, records that both landed and were rejected, and
@@ -71,20 +71,20 @@ class Verdict:
 
 
 def judge(
-    produced: Mapping[Coordinates, SampleEvent], rows: Iterable[LandedRow], letters: Sequence[DeadLetter]
-) -> Verdict:
+    produced: Mapping[Coordinates, SampleEvent], rows: Iterable[LandedRow], dead_letters: Sequence[DeadLetter]
+) -> AuditResult:
     """Hold the table and the DLQ topic against what was produced. Tombstones should be in neither.
 
     `misjudged`: good records that were rejected, bad ones and tombstones that landed. `altered`: dead
     letters whose bytes are not the produced ones.
     """
     in_table = Counter(row.at for row in rows)
-    in_topic = {letter.at: letter for letter in letters}
+    in_topic = {dead_letter.at: dead_letter for dead_letter in dead_letters}
     tombstones = {at for at, event in produced.items() if event.record.value is None}
     found = in_table.keys() | in_topic.keys()
     should_land = {at for at, event in produced.items() if event.fault is None} - tombstones
     twice = sum(in_table.values()) - len(in_table) + len(in_table.keys() & in_topic.keys())
-    return Verdict(
+    return AuditResult(
         produced=len(produced),
         landed=len(in_table),
         rejected=len(in_topic),
@@ -93,9 +93,11 @@ def judge(
         duplicated=twice + len(found - produced.keys()),
         misjudged=len(should_land & in_topic.keys()) + len((produced.keys() - should_land) & in_table.keys()),
         altered=sum(
-            letter.value != produced[letter.at].record.value for letter in letters if letter.at in produced
+            dead_letter.value != produced[dead_letter.at].record.value
+            for dead_letter in dead_letters
+            if dead_letter.at in produced
         ),
-        published_again=len(letters) - len(in_topic),
+        published_again=len(dead_letters) - len(in_topic),
     )
 
 
@@ -133,21 +135,23 @@ def dead_letters_of(bootstrap: str, topic: str) -> list[DeadLetter]:
             expected += high - low
             start.append(TopicPartition(topic, partition, low))
         consumer.assign(start)
-        letters: list[DeadLetter] = []
-        while len(letters) < expected:
-            messages = consumer.consume(min(1000, expected - len(letters)), _SILENCE_S)
+        dead_letters: list[DeadLetter] = []
+        while len(dead_letters) < expected:
+            messages = consumer.consume(min(1000, expected - len(dead_letters)), _SILENCE_S)
             if not messages:
-                raise RetriableError(f"the broker gave {len(letters)} of {expected} dead letters, then none")
+                raise RetriableError(
+                    f"the broker gave {len(dead_letters)} of {expected} dead letters, then none"
+                )
             for message in messages:
                 if message.error() is not None:
                     raise KafkaException(message.error())
-                letters.append(_letter(message))
-        return letters
+                dead_letters.append(_dead_letter(message))
+        return dead_letters
     finally:
         consumer.close()
 
 
-def _letter(message: Message) -> DeadLetter:
+def _dead_letter(message: Message) -> DeadLetter:
     told: dict[str, str] = {}
     for name, text in dict(message.headers() or ()).items():
         if name.startswith(_PREFIX) and text is not None:

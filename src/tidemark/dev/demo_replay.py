@@ -9,16 +9,16 @@ from pyspark.sql import functions as F
 
 from tidemark.config.load import load_settings
 from tidemark.contract import records
-from tidemark.contract.dead_letters import LETTER_ID
+from tidemark.contract.dead_letters import DEAD_LETTER_ID
 from tidemark.contract.errors import DataLoss
 from tidemark.contract.failure_codes import FailureCode
-from tidemark.dead_letters.selection import Choice, Edit
+from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.dead_letters.service import DeadLetters
 from tidemark.dev.demo_configuration import DemoFiles
 from tidemark.dev.demo_report import Narrator
 
 
-def mend_and_replay(narrator: Narrator, files: DemoFiles) -> None:
+def fix_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     """Keep the dead letters in their table, and mend one that its subject knows how to mend.
 
     Raises DataLoss if its row is not in the table once afterwards.
@@ -30,25 +30,28 @@ def mend_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     (stream,) = settings.streams
     dead_letters = DeadLetters.of(spark, settings, stream)
     dead_letters.catch_up()
-    letters = dead_letters.all()
-    narrator.say(f"{letters.count():,} dead letters in {dead_letters.table.facts}, each once")
-    mend = files.subject.mend
-    letter = _to_mend(letters, mend.holds) if mend is not None else None
-    if mend is None or letter is None:
+    found = dead_letters.all()
+    narrator.say(f"{found.count():,} dead letters in {dead_letters.table.facts}, each once")
+    fix = files.subject.fix
+    dead_letter = _to_fix(found, fix.holds) if fix is not None else None
+    if fix is None or dead_letter is None:
         narrator.say("none of them can be mended by this demo's expression", "yellow")
         return
-    named = f"{letter[records.TOPIC]}:{letter[records.PARTITION]}:{letter[records.OFFSET]}"
-    narrator.say(f"{named}: {letter['failure_message']}")
-    narrator.say(bytes(letter[records.PAYLOAD]).decode())
+    named = f"{dead_letter[records.TOPIC]}:{dead_letter[records.PARTITION]}:{dead_letter[records.OFFSET]}"
+    narrator.say(f"{named}: {dead_letter['failure_message']}")
+    narrator.say(bytes(dead_letter[records.PAYLOAD]).decode())
     narrator.say(
         f"tidemark dead-letters replay --stream {stream} --letter {named}"
-        f" --edit {_quoted(mend.expression)} --config {files.configuration}"
+        f" --edit {_quoted(fix.expression)} --config {files.configuration}"
     )
-    choice, edit = Choice(letters=(letter[LETTER_ID],)), Edit(expression=mend.expression)
-    done = dead_letters.replay(choice, edit=edit, by="demo")
+    selection, edit = (
+        Selection(dead_letters=(dead_letter[DEAD_LETTER_ID],)),
+        PayloadEdit(expression=fix.expression),
+    )
+    done = dead_letters.replay(selection, edit=edit, by="demo")
     at = F.lit(True)
     for name in records.COORDINATES:
-        at = at & (F.col(name) == letter[name])
+        at = at & (F.col(name) == dead_letter[name])
     columns = (*files.subject.shown, *records.COORDINATES)
     rows = spark.table(dead_letters.target.table.sql).where(at).select(*columns).collect()
     if done.resolved != 1 or len(rows) != 1:
@@ -58,10 +61,10 @@ def mend_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     narrator.console.print()
 
 
-def _to_mend(letters: DataFrame, holds: str) -> Row | None:
+def _to_fix(found: DataFrame, holds: str) -> Row | None:
     violated = F.col("failure_code") == FailureCode.RULE_VIOLATED.value
     text = F.col(records.PAYLOAD).cast("string")
-    return letters.where(violated & text.contains(holds)).orderBy(LETTER_ID).first()
+    return found.where(violated & text.contains(holds)).orderBy(DEAD_LETTER_ID).first()
 
 
 def _quoted(expression: str) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidemark.config.decoding import Format
-from tidemark.dev.demo_audit import Coordinates, DeadLetter, LandedRow, Verdict
+from tidemark.dev.demo_audit import AuditResult, Coordinates, DeadLetter, LandedRow
 from tidemark.dev.demo_writer import WriterRun
 from tidemark.dev.samples import SampleEvent
 from tidemark.reports.archive import Archived
@@ -114,11 +114,13 @@ def table_of_landed(
     return table
 
 
-def table_of_rejected(produced: Mapping[Coordinates, SampleEvent], letters: Sequence[DeadLetter]) -> Table:
+def table_of_rejected(
+    produced: Mapping[Coordinates, SampleEvent], dead_letters: Sequence[DeadLetter]
+) -> Table:
     """One line a failure code: how many records, of which formats, and the first as an example."""
     by_code: dict[str, dict[Coordinates, DeadLetter]] = defaultdict(dict)
-    for letter in sorted(letters):
-        by_code[letter.code].setdefault(letter.at, letter)
+    for dead_letter in sorted(dead_letters):
+        by_code[dead_letter.code].setdefault(dead_letter.at, dead_letter)
     table = _table("What was rejected, and why", "code", "records", "made as", "an example", "its message")
     table.columns[3].overflow = table.columns[4].overflow = "fold"
     for code, found in sorted(by_code.items(), key=lambda entry: (-len(entry[1]), entry[0])):
@@ -134,13 +136,13 @@ def table_of_rejected(produced: Mapping[Coordinates, SampleEvent], letters: Sequ
     return table
 
 
-def table_of_checks(verdict: Verdict) -> Table:
+def table_of_checks(audit_result: AuditResult) -> Table:
     table = _table("The check: table ∪ DLQ topic against what was produced", "question", "answer", "")
     for question, count in (
-        ("records in neither table nor DLQ, tombstones aside", verdict.lost),
-        ("records that are there twice, or were never produced", verdict.duplicated),
-        ("good records rejected, bad ones landed", verdict.misjudged),
-        ("dead letters whose bytes are not the produced ones", verdict.altered),
+        ("records in neither table nor DLQ, tombstones aside", audit_result.lost),
+        ("records that are there twice, or were never produced", audit_result.duplicated),
+        ("good records rejected, bad ones landed", audit_result.misjudged),
+        ("dead letters whose bytes are not the produced ones", audit_result.altered),
     ):
         mark = Text("no" if count else "ok", style="bold red" if count else "bold green")
         table.add_row(question, f"{count:,}" if count else "none", mark)

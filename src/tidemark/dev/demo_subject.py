@@ -25,7 +25,7 @@ _DDL: Final = (
 
 
 @dataclass(frozen=True)
-class Mend:
+class Fix:
     """How a dead letter of code RULE_VIOLATED is put right: one whose text holds `holds`."""
 
     holds: str
@@ -46,7 +46,7 @@ class DemoSubject:
     day: str
     report: Mapping[str, str]
     shown: tuple[str, ...]
-    mend: Mend | None
+    fix: Fix | None
 
     @property
     def topic(self) -> str:
@@ -90,7 +90,7 @@ USER_EVENTS: Final = DemoSubject(
     day="cob_date",
     report={"account": "user_id", "value": "amount", "at": "event_time"},
     shown=("user_id", "amount"),
-    mend=Mend('"amount": -1', """regexp_replace(payload, '"amount": *-1', '"amount": 1')"""),
+    fix=Fix('"amount": -1', """regexp_replace(payload, '"amount": *-1', '"amount": 1')"""),
 )
 """The stream of `conf/tidemark.yml`."""
 
@@ -104,7 +104,7 @@ class _OfSet:
     day: str
     report: Mapping[str, str]
     shown: tuple[str, ...]
-    mend: Mend | None = None
+    fix: Fix | None = None
 
 
 _OF_SETS: Final = {
@@ -114,7 +114,7 @@ _OF_SETS: Final = {
         "to_date(seen_at)",
         {"account": "session", "at": "seen_at"},
         ("event_id", "url"),
-        Mend("ftp://", "replace(payload, 'ftp://', 'https://')"),
+        Fix("ftp://", "replace(payload, 'ftp://', 'https://')"),
     ),
     "trades": _OfSet(
         Format.CSV,
@@ -122,7 +122,7 @@ _OF_SETS: Final = {
         "cob_date",
         {"account": "isin", "value": "notional", "at": "executed_at"},
         ("trade_id", "side"),
-        Mend(";X;", "replace(payload, ';X;', ';B;')"),
+        Fix(";X;", "replace(payload, ';X;', ';B;')"),
     ),
     "telemetry": _OfSet(
         Format.AVRO,
@@ -159,7 +159,7 @@ def subject_of(name: str | None) -> DemoSubject:
         day=known.day,
         report=known.report,
         shown=known.shown,
-        mend=known.mend,
+        fix=known.fix,
     )
 
 

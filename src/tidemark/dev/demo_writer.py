@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.contract.errors import TidemarkError
-from tidemark.contract.own_commit import OwnCommit
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.dev.demo_configuration import DemoFiles
 from tidemark.dev.watchdog import Watchdog
 from tidemark.platform.jars import tidemark_home
@@ -55,7 +55,7 @@ class CommitWatch:
         """Whether there was something new. `landed` counts the rows, so it needs no trust in any writer."""
         before = self._next
         for commit in self._new():
-            own = OwnCommit.from_json(commit.get("userMetadata"))
+            own = LedgerCommit.from_json(commit.get("userMetadata"))
             rows = int(commit.get("operationMetrics", {}).get("numOutputRows", 0))
             if own is not None:
                 self.commits += 1

@@ -23,7 +23,7 @@ from rich.table import Table
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.broker import EmbeddedBroker
-from tidemark.dev.demo_audit import Verdict, dead_letters_of, judge, landed_rows
+from tidemark.dev.demo_audit import AuditResult, dead_letters_of, judge, landed_rows
 from tidemark.dev.demo_configuration import TOPIC, DemoFiles
 from tidemark.dev.soak_faults import FAULTS, SoakFault
 from tidemark.dev.soak_site import SoakSite
@@ -46,11 +46,11 @@ class Books:
 
     recoveries: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     stops: list[str] = field(default_factory=list)
-    verdict: Verdict | None = None
+    audit_result: AuditResult | None = None
 
     @property
     def sound(self) -> bool:
-        return self.verdict is not None and self.verdict.sound and not self.stops
+        return self.audit_result is not None and self.audit_result.sound and not self.stops
 
 
 def soak(
@@ -82,10 +82,10 @@ def soak(
             for stop in (site.writer.stop, site.read_the_rest):
                 if stop() != 0:
                     books.stops.append(f"end: {site.writer.last_words()}")
-            letters = dead_letters_of(broker.bootstrap, f"{TOPIC}-dlq")
+            dead_letters = dead_letters_of(broker.bootstrap, f"{TOPIC}-dlq")
             # An outage's own dead letters land afterwards: one that did not counts as lost.
-            kept = [x for x in letters if x.code != FailureCode.DEPENDENCY_UNAVAILABLE]
-            books.verdict = judge(site.load.produced, landed_rows(files.table), kept)
+            kept = [x for x in dead_letters if x.code != FailureCode.DEPENDENCY_UNAVAILABLE]
+            books.audit_result = judge(site.load.produced, landed_rows(files.table), kept)
         finally:
             site.writer.kill()
     return books
@@ -142,13 +142,13 @@ def _show(console: Console, books: Books, seed: int) -> None:
     console.print(table)
     for stop in books.stops:
         console.print(f"stopped, and should have gone on: {stop}", style="red")
-    verdict = books.verdict
-    if verdict is not None:
+    audit_result = books.audit_result
+    if audit_result is not None:
         console.print(
-            f"misjudged {verdict.misjudged}, altered {verdict.altered}, stopped {len(books.stops)}; "
-            f"{verdict.published_again} dead letters were published again"
+            f"misjudged {audit_result.misjudged}, altered {audit_result.altered}, stopped {len(books.stops)}; "
+            f"{audit_result.published_again} dead letters were published again"
         )
-        console.print(verdict.line(), style="bold green" if books.sound else "bold red")
+        console.print(audit_result.line(), style="bold green" if books.sound else "bold red")
 
 
 def main() -> int:

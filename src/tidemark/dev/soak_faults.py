@@ -17,14 +17,14 @@ from pyspark.errors import PySparkException
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.failpoints import BATCH_POINTS, REPLAY_POINTS
 from tidemark.dead_letters.replay import replay
-from tidemark.dead_letters.selection import Choice
-from tidemark.dead_letters.table_query import keep_letters
+from tidemark.dead_letters.selection import Selection
+from tidemark.dead_letters.table_query import keep_dead_letters
 from tidemark.dev.demo_configuration import STREAM, TOPIC
 from tidemark.dev.producers import admin
 from tidemark.dev.soak_site import SoakSite
 from tidemark.dev.soak_writer import SoakWriter, spare_configuration
 from tidemark.operations.adopt import MarksFrom, adopt, adoptable_marks
-from tidemark.operations.rewind import To, rewind
+from tidemark.operations.rewind import RewindTarget, rewind
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.ledger import read_state
 from tidemark.sink.table_log import DeltaLog
@@ -185,9 +185,9 @@ def _replay(site: SoakSite) -> None:
     (target,) = targets_of(site.spark, site.settings, STREAM, run=uuid.uuid4().hex)
     for attempt in range(1, _TRIES + 1):
         try:
-            keep_letters(site.spark, site.settings, target)
+            keep_dead_letters(site.spark, site.settings, target)
             replay(
-                site.spark, site.admin, target, Choice(limit=5_000), by="another program", most_failures=99
+                site.spark, site.admin, target, Selection(limit=5_000), by="another program", most_failures=99
             )
             return
         except (TidemarkError, PySparkException):
@@ -202,8 +202,10 @@ def _sql(statement: str, site: SoakSite) -> None:
 
 
 def _restore(site: SoakSite) -> None:
-    own = [e.version for e in DeltaLog(site.spark, site.table)(1_000).entries if e.own is not None]
-    _sql(f"RESTORE {{table}} TO VERSION AS OF {site.chance.choice(sorted(own)[-_BACK:])}", site)
+    ledger_commit = [
+        e.version for e in DeltaLog(site.spark, site.table)(1_000).entries if e.ledger_commit is not None
+    ]
+    _sql(f"RESTORE {{table}} TO VERSION AS OF {site.chance.choice(sorted(ledger_commit)[-_BACK:])}", site)
 
 
 def _restore_during_rejects(site: SoakSite) -> None:
@@ -234,7 +236,7 @@ def _rewind(site: SoakSite) -> None:
         chosen = site.chance.sample(sorted(marks), k=site.chance.randint(1, len(marks)))
         offsets = {p: site.chance.randint(marks[p] * 3 // 4, marks[p]) for p in chosen}
         try:
-            rewind(site.spark, site.admin, target, To(offsets=offsets))
+            rewind(site.spark, site.admin, target, RewindTarget(offsets=offsets))
             return
         except (TidemarkError, PySparkException):
             if attempt == _TRIES:
@@ -243,8 +245,8 @@ def _rewind(site: SoakSite) -> None:
 
 def _second_writer(site: SoakSite) -> None:
     """On the same checkpoint, or with one of its own, until one of the two has stopped."""
-    own = site.chance.random() < 0.5
-    configuration = spare_configuration(site.files, name="elsewhere") if own else None
+    ledger_commit = site.chance.random() < 0.5
+    configuration = spare_configuration(site.files, name="elsewhere") if ledger_commit else None
     other = SoakWriter(site.files, configuration=configuration, name=f"other-{uuid.uuid4().hex[:6]}")
     other.start()
     try:

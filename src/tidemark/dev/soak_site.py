@@ -150,7 +150,7 @@ class SoakSite:
         if not (self.files.table / "_delta_log").is_dir():
             return Marks()
         state = self._state()
-        return state.marks if self.load.ended else state.done
+        return state.marks if self.load.ended else state.published
 
     @property
     def replay_due(self) -> bool:

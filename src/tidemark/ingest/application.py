@@ -19,26 +19,26 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
 from tidemark.contract import records
-from tidemark.contract.errors import RetriesExhausted, ShutdownRequested, TidemarkError, said
+from tidemark.contract.errors import RetriesExhausted, ShutdownRequested, TidemarkError, summary_of_error
 from tidemark.contract.observer import StreamObserver
 from tidemark.contract.routes import Route
 from tidemark.dead_letters.topic_setup import dead_letter_topic
-from tidemark.ingest.availability import TABLE, Patience
-from tidemark.ingest.background import Upkeep
-from tidemark.ingest.batch.event_relay import told_over
+from tidemark.ingest.availability import TABLE, Availability
+from tidemark.ingest.background import Background
+from tidemark.ingest.batch.event_relay import relaying
 from tidemark.ingest.batch.handler import IngestBatch
 from tidemark.ingest.batch.held_ledger import HeldLedger
-from tidemark.ingest.batch.new_offsets import taken_as_novel
+from tidemark.ingest.batch.new_offsets import all_taken_as_new
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.batch.schema_ids import WiderPlan
-from tidemark.ingest.dead_letter_table import LettersBeside
+from tidemark.ingest.dead_letter_table import DeadLetterTableQuery
 from tidemark.ingest.heartbeat import beat_if_due
 from tidemark.ingest.idempotency.modes import before_the_batch, idempotency_of
 from tidemark.ingest.monitoring.telemetry import telemetry_of
-from tidemark.ingest.observers import Observers, retries_told
+from tidemark.ingest.observers import Observers, notify_retries
 from tidemark.ingest.outage_replay import OutageReplay
 from tidemark.ingest.query import watch
-from tidemark.ingest.restarts import Streak
+from tidemark.ingest.restarts import RestartPolicy
 from tidemark.ingest.start.decision import Start, start_of
 from tidemark.monitoring.recording import MetricsObserver
 from tidemark.resilience.breakers import Breakers
@@ -131,23 +131,26 @@ class Ingest:
 
     def _supervise(self, target: Target) -> StreamOutcome:
         """Start the query, and again from the ledger where that is what its failure needs."""
-        streak = Streak(self.available_now, classifier_for(target.stream.failures))
+        restart_policy = RestartPolicy(self.available_now, classifier_for(target.stream.failures))
         while True:
             try:
-                self._run_query(target, streak)
+                self._run_query(target, restart_policy)
                 return self._ended(target, None)
             except WiderPlan as error:
                 target = replace(target, decode=error.decode)
             except Exception as error:
                 if isinstance(error, ShutdownRequested) and self._stopping.is_set():
                     return self._ended(target, None)
-                delay = None if self._stopping.is_set() else streak.delay_after(error)
+                delay = None if self._stopping.is_set() else restart_policy.delay_after(error)
                 if delay is None:
-                    log.error("stream stopped", stream=target.name, error=said(error))
+                    log.error("stream stopped", stream=target.name, error=summary_of_error(error))
                     cause = error.__cause__ if isinstance(error, RetriesExhausted) else None
                     return self._ended(target, cause if isinstance(cause, TidemarkError) else error)
                 log.warning(
-                    "starting again from the ledger", stream=target.name, seconds=delay, why=said(error)
+                    "starting again from the ledger",
+                    stream=target.name,
+                    seconds=delay,
+                    why=summary_of_error(error),
                 )
                 self._pause(delay)
 
@@ -162,16 +165,16 @@ class Ingest:
     def _told(self) -> Observers:
         return Observers([*self.observers, *self._watching])
 
-    def _run_query(self, target: Target, streak: Streak) -> None:
+    def _run_query(self, target: Target, restart_policy: RestartPolicy) -> None:
         admin = KafkaAdmin(self.settings.kafka)
         retry = retrier_for(
             target.stream.processing,
             classifier_for(target.stream.failures),
             sleep=self._pause,
-            on_retry=retries_told(target.name, self._told),
+            on_retry=notify_retries(target.name, self._told),
         )
-        patience = Patience(target.name, self._breakers, retry, self.available_now, self._told)
-        patience.wait_for(TABLE)
+        availability = Availability(target.name, self._breakers, retry, self.available_now, self._told)
+        availability.wait_for(TABLE)
         start = retry.call(lambda: start_of(self.spark, admin, target, now=self.now()), step="start")
         target = start.target
         started = time.monotonic()
@@ -198,23 +201,23 @@ class Ingest:
         if start.lost:
             self._told.offsets_lost(target.name, records=start.lost)
         beaten = beat_if_due(self.spark, target, start.topic, now=self.now(), state=start.state)
-        plan = retry.call(lambda: self._plan(target, start, admin, patience), step="start")
+        plan = retry.call(lambda: self._plan(target, start, admin, availability), step="start")
         ledger = HeldLedger(plan, start.state, read_at=0.0 if beaten else started)
-        streak.ledger = ledger
+        restart_policy.ledger = ledger
         replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
-        keep_letters = LettersBeside(self.spark, self.settings, target, self.available_now)
-        upkeep = Upkeep(self.spark, target, ledger, self.now, replay_outage, keep_letters)
-        with told_over(self.spark, start.checkpoint.path, self._told) as told:
+        keep_dead_letters = DeadLetterTableQuery(self.spark, self.settings, target, self.available_now)
+        background = Background(self.spark, target, ledger, self.now, replay_outage, keep_dead_letters)
+        with relaying(self.spark, start.checkpoint.path, self._told) as told:
             handler = IngestBatch(plan, ledger, told)
             try:
-                watch(self._start_query(target, start, handler), handler, self._stopping, upkeep)
+                watch(self._start_query(target, start, handler), handler, self._stopping, background)
                 if self.available_now:
                     replay_outage.finish(self._stopping)
             finally:
                 replay_outage.abandon()
-                keep_letters.finish(self._stopping)
+                keep_dead_letters.finish(self._stopping)
 
-    def _plan(self, target: Target, start: Start, admin: KafkaAdmin, patience: Patience) -> BatchPlan:
+    def _plan(self, target: Target, start: Start, admin: KafkaAdmin, availability: Availability) -> BatchPlan:
         group = self.settings.kafka.consumer.group_id
         return BatchPlan(
             stream=target.name,
@@ -228,8 +231,8 @@ class Ingest:
             processing=target.stream.processing,
             dead_letters=dead_letter_topic(self.settings, target, start.topic, admin),
             group=GroupOffsets(admin, group if target.decode is not None else f"{group}-landing"),
-            retry=patience.retry,
-            patience=patience,
+            retry=availability.retry,
+            availability=availability,
             decode=target.decode,
             registry=SchemaRegistry.of(target.stream.avro),
             idempotency=idempotency_of(target),
@@ -256,7 +259,7 @@ class Ingest:
                 F.lit(0).alias(records.UNKNOWN_FIELDS),
             )
         writer = (
-            taken_as_novel(before_the_batch(self.spark, classified, target))
+            all_taken_as_new(before_the_batch(self.spark, classified, target))
             .writeStream.queryName(f"{target.name} {self.run_id[:8]}")
             .option("checkpointLocation", start.checkpoint.path)
             .foreachBatch(handler)

@@ -14,7 +14,7 @@ from tidemark.contract.observer import SilentObserver, StreamObserver
 from tidemark.ingest.observers import of_the_topic
 from tidemark.resilience.breaker import Breaker
 from tidemark.resilience.breakers import Breakers
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 from tidemark.resilience.retry import Retrier
 
 log = structlog.get_logger(__name__)
@@ -26,7 +26,7 @@ _SHORTEST_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True)
-class Patience:
+class Availability:
     """The destinations of one stream: `{stream}/table`, `{stream}/dead-letters`.
 
     `bounded` for a run that is to end (`--available-now`): it waits for a breaker's next probe, and ends with
@@ -52,19 +52,19 @@ class Patience:
         except (BreakerOpen, RestartStream, ShutdownRequested):
             raise
         except Exception as error:
-            verdict = (
-                error.verdict
+            decision = (
+                error.decision
                 if isinstance(error, RetriesExhausted)
                 else self.retry.classifier.classify(error)
             )
-            if destination != TABLE or not of_the_topic(verdict):
-                told = facts_of(error).summary
+            if destination != TABLE or not of_the_topic(decision):
+                told = error_info_of(error).summary
                 self.observers.destination_tried(self.stream, destination=destination, error=told)
             raise
         self.observers.destination_tried(self.stream, destination=destination, error=None)
         return result
 
-    def insist(
+    def retry_until_available(
         self,
         destination: str,
         operation: Callable[[], Result],
@@ -103,7 +103,7 @@ class Patience:
     def pause(self, destination: str, error: BaseException) -> None:
         """Wait until the next probe is let through. Raises ShutdownRequested if the process is to end."""
         delay = max(self.breaker(destination).seconds_until_probe, _SHORTEST_PAUSE_S)
-        summary = facts_of(error).summary
+        summary = error_info_of(error).summary
         log.warning(
             "paused; the batch is kept",
             stream=self.stream,

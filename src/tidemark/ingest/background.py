@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.contract.errors import RestartStream
 from tidemark.ingest.batch.held_ledger import HeldLedger
-from tidemark.ingest.dead_letter_table import LettersBeside
+from tidemark.ingest.dead_letter_table import DeadLetterTableQuery
 from tidemark.ingest.heartbeat import beat_if_due
 from tidemark.ingest.idempotency.fingerprints import memory_problem
 from tidemark.ingest.outage_replay import OutageReplay
@@ -24,7 +24,7 @@ _HEARTBEAT_LOOK_S = 3600.0
 
 
 @dataclass
-class Upkeep:
+class Background:
     """Called each second, from the thread that watches the query. Raises Fenced, LedgerError
     and RestartStream.
     """
@@ -34,7 +34,7 @@ class Upkeep:
     ledger: HeldLedger
     now: Callable[[], datetime]
     replay_outage: OutageReplay
-    keep_letters: LettersBeside
+    keep_dead_letters: DeadLetterTableQuery
     _looked_at: float = field(default_factory=time.monotonic)
     _cleaned_at: float = field(default_factory=time.monotonic)
 
@@ -44,7 +44,7 @@ class Upkeep:
             self._looked_at = time.monotonic()
             beat_if_due(self.spark, self.target, self.ledger.plan.topic, now=self.now())
         self._clean_up()
-        self.keep_letters()
+        self.keep_dead_letters()
         self.replay_outage()
 
     def _clean_up(self) -> None:

@@ -13,9 +13,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
-from tidemark.dead_letters.table_query import keep_letters, start_letters
+from tidemark.dead_letters.table_query import keep_dead_letters, start_dead_letters
 from tidemark.ingest.query import stop
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 from tidemark.streams.target import Target
 
 log = structlog.get_logger(__name__)
@@ -24,7 +24,7 @@ _LOOK_AGAIN_S = 30.0
 
 
 @dataclass
-class LettersBeside:
+class DeadLetterTableQuery:
     """Called each second: starts the query once there is a DLQ topic, and again where it failed. Never
     raises into the stream: its letters are safe on the topic.
     """
@@ -44,10 +44,12 @@ class LettersBeside:
         self._not_before = time.monotonic() + _LOOK_AGAIN_S
         try:
             if self._query is not None and (error := self._query.exception()) is not None:
-                log.warning("dead letters not kept", stream=self.target.name, error=facts_of(error).summary)
-            self._query = start_letters(self.spark, self.settings, self.target, available_now=False)
+                log.warning(
+                    "dead letters not kept", stream=self.target.name, error=error_info_of(error).summary
+                )
+            self._query = start_dead_letters(self.spark, self.settings, self.target, available_now=False)
         except (TidemarkError, PySparkException) as error:
-            log.warning("dead letters not kept", stream=self.target.name, error=facts_of(error).summary)
+            log.warning("dead letters not kept", stream=self.target.name, error=error_info_of(error).summary)
 
     def finish(self, stopping: threading.Event) -> None:
         """Stop the query; a run that reads what is there keeps what is there, unless it is told to stop."""
@@ -57,9 +59,9 @@ class LettersBeside:
         if not (self.bounded and self._asked) or stopping.is_set():
             return
         try:
-            keep_letters(self.spark, self.settings, self.target, ending=stopping)
+            keep_dead_letters(self.spark, self.settings, self.target, ending=stopping)
         except (TidemarkError, PySparkException) as error:
-            log.warning("dead letters not kept", stream=self.target.name, error=facts_of(error).summary)
+            log.warning("dead letters not kept", stream=self.target.name, error=error_info_of(error).summary)
 
     @property
     def _asked(self) -> bool:

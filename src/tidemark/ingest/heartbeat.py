@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
 
-from tidemark.contract.own_commit import CommitKind
+from tidemark.contract.ledger_commit import CommitKind
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import Topic
@@ -43,8 +43,8 @@ def beat_if_due(
         topic,
         state,
         marks=state.marks,
-        done=state.done,
-        ceiling=state.ceiling,
+        published=state.published,
+        high_water=state.high_water,
         reason="heartbeat",
         kind=CommitKind.HEARTBEAT,
         checkpoint=state.newest.checkpoint,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.failures import Scope, Verdict
+from tidemark.contract.failures import Decision, Scope
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import StreamObserver
 from tidemark.resilience.retry import Attempt
@@ -69,12 +69,12 @@ class Observers(StreamObserver):
                 log.error("an observer failed", observer=type(observer).__name__, error=repr(error))
 
 
-def of_the_topic(verdict: Verdict) -> bool:
+def of_the_topic(decision: Decision) -> bool:
     """Whether reading the topic is what failed: a batch is read while it is written."""
-    return verdict.rule.startswith(_RULES_OF_THE_TOPIC)
+    return decision.rule.startswith(_RULES_OF_THE_TOPIC)
 
 
-def retries_told(stream: str, observers: StreamObserver) -> Callable[[Attempt], None]:
+def notify_retries(stream: str, observers: StreamObserver) -> Callable[[Attempt], None]:
     """Tells `observers` of each attempt of a stream that is to be repeated."""
 
     def told(attempt: Attempt) -> None:
@@ -83,9 +83,9 @@ def retries_told(stream: str, observers: StreamObserver) -> Callable[[Attempt], 
             step=attempt.step,
             attempt=attempt.number,
             delay=attempt.delay,
-            category=attempt.verdict.category,
+            category=attempt.decision.category,
         )
-        if attempt.step.startswith(_STEPS_OF_THE_TABLE) and not of_the_topic(attempt.verdict):
-            observers.destination_tried(stream, destination="table", error=attempt.facts.summary)
+        if attempt.step.startswith(_STEPS_OF_THE_TABLE) and not of_the_topic(attempt.decision):
+            observers.destination_tried(stream, destination="table", error=attempt.error_info.summary)
 
     return told

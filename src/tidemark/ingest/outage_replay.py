@@ -14,19 +14,19 @@ from pyspark.sql import functions as F
 
 from tidemark.config.settings import Settings
 from tidemark.contract.backoff import Backoff
-from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import ShutdownRequested
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dead_letters.replay import replay
-from tidemark.dead_letters.selection import Choice
-from tidemark.dead_letters.table import LetterTable
-from tidemark.dead_letters.table_query import keep_letters
+from tidemark.dead_letters.selection import Selection
+from tidemark.dead_letters.table import DeadLetterTable
+from tidemark.dead_letters.table_query import keep_dead_letters
 from tidemark.ingest.availability import TABLE
 from tidemark.ingest.batch.held_ledger import HeldLedger
 from tidemark.ingest.table_probe import commit_nothing
 from tidemark.platform.session import over_connect
 from tidemark.resilience.breaker_state import State
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 from tidemark.streams.target import Target
 
 log = structlog.get_logger(__name__)
@@ -98,7 +98,7 @@ class OutageReplay:
     def _wanted(self) -> bool:
         if self.target.decode is None or self.target.stream.idempotency.merge_keys or self._ending.is_set():
             return False
-        breaker = self.ledger.plan.patience.breaker(TABLE)
+        breaker = self.ledger.plan.availability.breaker(TABLE)
         if breaker.state is State.OPEN or self.ledger.unrecorded is not None:
             return False
         return not self._looked or self._recorded > 0 or over_connect(self.spark)
@@ -116,7 +116,7 @@ class OutageReplay:
         except ShutdownRequested:
             return
         except Exception as error:
-            log.warning("replay failed", stream=self.target.name, error=facts_of(error).summary)
+            log.warning("replay failed", stream=self.target.name, error=error_info_of(error).summary)
         if complete:
             self._failures = 0
             self._not_before = self.clock() + (_LOOK_AT_THE_LOG_S if over_connect(self.spark) else 0.0)
@@ -135,10 +135,12 @@ class OutageReplay:
         due = self._recorded
         if due > self.ledger.replayed or (not self._looked and self._left_behind()):
             # A reader of its own: the DLQ table's own query may be running.
-            keep_letters(self.spark, self.settings, self.target, reader="outage-letters", ending=self._ending)
+            keep_dead_letters(
+                self.spark, self.settings, self.target, reader="outage-letters", ending=self._ending
+            )
             admin = self.ledger.plan.admin
-            choice = Choice(codes=(OUTAGE,))
-            done = replay(self.spark, admin, self.target, choice, by=BY, progress=self._go_on)
+            selection = Selection(codes=(OUTAGE,))
+            done = replay(self.spark, admin, self.target, selection, by=BY, progress=self._go_on)
             if done.waiting:
                 return False
             self.ledger.replayed = max(self.ledger.replayed, due)
@@ -159,11 +161,11 @@ class OutageReplay:
 
     def _left_behind(self) -> bool:
         """Whether the DLQ table has open dead letters of an outage, such as those that a RESTORE reopens."""
-        table = LetterTable(self.target.table)
+        table = DeadLetterTable(self.target.table)
         if not table.exists(self.spark):
             return False
-        still_open = (F.col("failure_code") == OUTAGE) & (F.col("status") == LetterStatus.NEW.value)
-        return not table.letters(self.spark).where(still_open).isEmpty()
+        still_open = (F.col("failure_code") == OUTAGE) & (F.col("status") == DeadLetterStatus.NEW.value)
+        return not table.dead_letters(self.spark).where(still_open).isEmpty()
 
     def _go_on(self, step: str) -> None:
         if self._ending.is_set():

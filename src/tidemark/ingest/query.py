@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.contract.errors import RestartStream, RetriableError
 from tidemark.ingest.batch.handler import IngestBatch
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +42,7 @@ def watch(
             except RestartStream:
                 raise
             except (RetriableError, PySparkException) as error:
-                log.warning("upkeep failed", query=query.name, error=facts_of(error).summary)
+                log.warning("upkeep failed", query=query.name, error=error_info_of(error).summary)
     finally:
         if query.isActive:
             stop(query, bounded=stopping.is_set())
@@ -66,7 +66,7 @@ def _stop_quietly(query: StreamingQuery) -> None:
     try:
         query.stop()
     except Exception as error:
-        log.warning("query not stopped", query=query.name, error=facts_of(error).summary)
+        log.warning("query not stopped", query=query.name, error=error_info_of(error).summary)
 
 
 def _ended(query: StreamingQuery, handler: IngestBatch, stopping: threading.Event) -> bool:

@@ -15,7 +15,7 @@ _AFTER_RESTART_S = 1.0
 
 
 @dataclass
-class Streak:
+class RestartPolicy:
     """The failures of one stream since it last landed a batch.
 
     `bounded`: the run is to end, and so ends with an outage instead of waiting for it to pass.
@@ -36,12 +36,12 @@ class Streak:
             self.failures = 0
         self.ledger = None
         self.failures += 1
-        verdict = error.verdict if isinstance(error, RetriesExhausted) else self.classifier.classify(error)
+        decision = error.decision if isinstance(error, RetriesExhausted) else self.classifier.classify(error)
         stops = self.classifier.classify(error).action in (Action.STOP, Action.SHUTDOWN)
-        if isinstance(error, RestartStream) or verdict.action is Action.RESTART_QUERY:
+        if isinstance(error, RestartStream) or decision.action is Action.RESTART_QUERY:
             return _AFTER_RESTART_S if self.failures <= MOST_IN_A_ROW else None
-        if self.bounded or stops or verdict.scope is not Scope.DEPENDENCY:
+        if self.bounded or stops or decision.scope is not Scope.DEPENDENCY:
             return None
-        if verdict == UNCLASSIFIED and self.failures > MOST_IN_A_ROW:
+        if decision == UNCLASSIFIED and self.failures > MOST_IN_A_ROW:
             return None
         return Backoff().delay(self.failures)

@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from tidemark.contract.errors import RetriableError
-from tidemark.contract.own_commit import CommitKind
+from tidemark.contract.ledger_commit import CommitKind
 from tidemark.ingest.availability import TABLE
 from tidemark.ingest.batch.held_ledger import HeldLedger
 from tidemark.ingest.batch.new_offsets import Bounds
 from tidemark.resilience.breaker_state import State
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 from tidemark.sink.append import append_nothing
 
 log = structlog.get_logger(__name__)
@@ -27,15 +27,15 @@ def probe(spark: SparkSession, ledger: HeldLedger, schema: T.StructType) -> bool
     Raises Fenced and LedgerError, as a batch would.
     """
     plan = ledger.plan
-    breaker = plan.patience.breaker(TABLE)
+    breaker = plan.availability.breaker(TABLE)
     well = breaker.state is State.CLOSED and ledger.unrecorded is None
     if well or breaker.seconds_until_probe or not ledger.busy.acquire(blocking=False):
         return False
     try:
-        plan.patience.attempt(TABLE, lambda: commit_nothing(spark, ledger, schema, "probe"))
+        plan.availability.attempt(TABLE, lambda: commit_nothing(spark, ledger, schema, "probe"))
         return True
     except (RetriableError, PySparkException) as error:
-        log.info("the table is still away", stream=plan.stream, error=facts_of(error).summary)
+        log.info("the table is still away", stream=plan.stream, error=error_info_of(error).summary)
         return False
     finally:
         ledger.busy.release()
@@ -45,8 +45,8 @@ def commit_nothing(spark: SparkSession, ledger: HeldLedger, schema: T.StructType
     """An empty own commit that records what the ledger holds beyond its newest. The caller holds `busy`."""
     ledger.refresh(spark)
     marks = ledger.state.marks
-    own = ledger.next_commit(
+    ledger_commit = ledger.next_commit(
         reason, ledger.state.seq, ledger.unrecorded or Bounds(marks, marks), kind=CommitKind.HEARTBEAT
     )
     ledger.doubt()
-    ledger.committed(append_nothing(spark, ledger.plan.table, own, schema))
+    ledger.committed(append_nothing(spark, ledger.plan.table, ledger_commit, schema))

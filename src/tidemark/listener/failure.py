@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemark.contract.failures import Facts, Scope, Verdict
+from tidemark.contract.failures import Decision, ErrorInfo, Scope
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Failure:
     @classmethod
     def of(
         cls,
-        facts: Facts,
-        verdict: Verdict,
+        error_info: ErrorInfo,
+        decision: Decision,
         *,
         scope: Scope | None = None,
         retriable: bool = True,
@@ -38,14 +38,14 @@ class Failure:
     ) -> Failure:
         """`scope`, `message`: instead of the verdict's and the facts' own."""
         return cls(
-            exception_class=facts.exception_class,
-            message=facts.message if message is None else message,
-            scope=verdict.scope if scope is None else scope,
+            exception_class=error_info.exception_class,
+            message=error_info.message if message is None else message,
+            scope=decision.scope if scope is None else scope,
             retriable=retriable,
             deferred=deferred,
-            retry_after=facts.retry_after,
-            cause_class=facts.cause_class,
-            condition=next(iter(facts.conditions), None),
-            sqlstate=next(iter(facts.sqlstates), None),
-            category=verdict.category,
+            retry_after=error_info.retry_after,
+            cause_class=error_info.cause_class,
+            condition=next(iter(error_info.conditions), None),
+            sqlstate=next(iter(error_info.sqlstates), None),
+            category=decision.category,
         )

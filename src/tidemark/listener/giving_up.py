@@ -11,7 +11,7 @@ from tidemark.config.listener import Listener
 from tidemark.contract.errors import NonRetriableError
 from tidemark.listener.assignment import Assignment
 from tidemark.listener.dead_letter import DeadLetterPublisher
-from tidemark.listener.settlement import GivenUp, Verdict
+from tidemark.listener.settlement import GivenUp, Settlement
 
 log = structlog.get_logger("tidemark.listener")
 
@@ -46,30 +46,35 @@ class GivingUp:
         """A record succeeded, so those given up before it were not an outage."""
         self._in_a_row = 0
 
-    def give_up(self, verdict: Verdict, assignment: Assignment, *, keep_alive: Callable[[], None]) -> int:
+    def give_up(
+        self, settlement: Settlement, assignment: Assignment, *, keep_alive: Callable[[], None]
+    ) -> int:
         """Returns how many were written. Raises `ListenerStopped` by policy, or if the DLQ keeps failing."""
-        self._check_policy(verdict)
+        self._check_policy(settlement)
         try:
-            fresh = [g for g in verdict.given_up if g.record.coordinates not in self._untold]
+            fresh = [g for g in settlement.given_up if g.record.coordinates not in self._untold]
             self._dead_letters.publish(fresh, keep_alive=keep_alive)
         except NonRetriableError:
             raise
         except Exception as error:
-            self._dlq_failed(verdict, assignment, error)
+            self._dlq_failed(settlement, assignment, error)
             return 0
         self._dlq_failures = 0
         if fresh:
             codes = Counter(g.failure.category for g in fresh)
             log.info(
-                "dead letters published", group=self._settings.group_id, letters=len(fresh), codes=dict(codes)
+                "dead letters published",
+                group=self._settings.group_id,
+                dead_letters=len(fresh),
+                codes=dict(codes),
             )
-        told = [given_up for given_up in verdict.given_up if self._told(given_up, verdict, assignment)]
+        told = [given_up for given_up in settlement.given_up if self._told(given_up, settlement, assignment)]
         for given_up in told:
             if (owned := assignment.current(given_up.record)) is not None:
                 owned.offsets.done(given_up.record.offset)
         return len(told)
 
-    def _told(self, given_up: GivenUp, verdict: Verdict, assignment: Assignment) -> bool:
+    def _told(self, given_up: GivenUp, settlement: Settlement, assignment: Assignment) -> bool:
         """Whether the hook returned. If not, the record stays, but is not published a second time."""
         where = given_up.record.coordinates
         with structlog.contextvars.bound_contextvars(correlation_id=given_up.record.correlation_id):
@@ -81,40 +86,40 @@ class GivingUp:
             except Exception as error:
                 self._untold[where] = self._untold.get(where, 0) + 1
                 log.error("given up, but not noted down", record=where, error=type(error).__name__)
-                self._delay([given_up], verdict, assignment, self._backoff(self._untold[where]))
+                self._delay([given_up], settlement, assignment, self._backoff(self._untold[where]))
                 return False
         self._untold.pop(where, None)
         return True
 
-    def _check_policy(self, verdict: Verdict) -> None:
-        first = verdict.given_up[0]
+    def _check_policy(self, settlement: Settlement) -> None:
+        first = settlement.given_up[0]
         if self._settings.on_exhausted == "stop":
             raise ListenerStopped(
                 f"{first.record.coordinates} failed {first.attempts} times: {first.failure.message}",
                 hint="mend the cause and start again, or set `on-exhausted: dead-letter`",
             )
         limit = self._settings.max_dead_letters_in_a_row
-        self._in_a_row += len(verdict.given_up)
+        self._in_a_row += len(settlement.given_up)
         if limit is not None and self._in_a_row > limit:
             raise ListenerStopped(
                 f"more than {limit} records would be dead-lettered with no success between them",
                 hint=f"this looks like an outage, not like bad records; the first: {first.failure.message}",
             )
 
-    def _dlq_failed(self, verdict: Verdict, assignment: Assignment, error: Exception) -> None:
+    def _dlq_failed(self, settlement: Settlement, assignment: Assignment, error: Exception) -> None:
         self._dlq_failures += 1
-        self._in_a_row -= len(verdict.given_up)
+        self._in_a_row -= len(settlement.given_up)
         log.error("dead letters not written", error=str(error), failures=self._dlq_failures)
         if self._dlq_failures >= self._settings.max_dlq_failures:
             raise ListenerStopped(
                 f"dead letters could not be written {self._dlq_failures} times in a row: {error}",
                 hint="nothing of them is committed; mend the DLQ topic and start again",
             ) from error
-        self._delay(verdict.given_up, verdict, assignment, self._backoff(self._dlq_failures))
+        self._delay(settlement.given_up, settlement, assignment, self._backoff(self._dlq_failures))
 
     def _delay(
-        self, given_up: Iterable[GivenUp], verdict: Verdict, assignment: Assignment, seconds: float
+        self, given_up: Iterable[GivenUp], settlement: Settlement, assignment: Assignment, seconds: float
     ) -> None:
         for one in given_up:
             if (owned := assignment.current(one.record)) is not None:
-                verdict.delays[owned.epoch] = max(seconds, verdict.delays.get(owned.epoch, 0.0))
+                settlement.delays[owned.epoch] = max(seconds, settlement.delays.get(owned.epoch, 0.0))

@@ -14,7 +14,7 @@ ASKED_EVERY = 10.0
 """Seconds between two looks while nothing is committed."""
 
 
-class TopicMadeAgain(NonRetriableError):
+class TopicRecreated(NonRetriableError):
     """Offsets of the former topic mean nothing in its successor."""
 
     condition = "TIDEMARK_TOPIC_MADE_AGAIN"
@@ -30,7 +30,7 @@ class TopicIdentity:
     """The ids of the topics as they were when first asked for. Never raises: no answer is no change."""
 
     def __init__(self, connection: Mapping[str, Any], topics: Iterable[str], *, timeout: float = 2.0) -> None:
-        self.made_again: set[str] = set()
+        self.recreated: set[str] = set()
         self._topics = list(topics)
         self._timeout = timeout
         self.known: dict[str, str] = {}
@@ -46,5 +46,5 @@ class TopicIdentity:
             except (KafkaException, TimeoutError):
                 continue
             if self.known.setdefault(name, found) != found:
-                self.made_again.add(name)
-        return self.made_again
+                self.recreated.add(name)
+        return self.recreated

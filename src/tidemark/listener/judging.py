@@ -12,7 +12,7 @@ from tidemark.contract.failures import UNCLASSIFIED, Scope
 from tidemark.listener.executor import Judge
 from tidemark.listener.failure import Failure
 from tidemark.resilience.classification import Classifier
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 
 
 def judge_with(classifier: Classifier) -> Judge:
@@ -23,10 +23,10 @@ def judge_with(classifier: Classifier) -> Judge:
     """
 
     def judge(error: BaseException) -> Failure:
-        facts = facts_of(error)
-        verdict = classifier.classify(error)
-        scope = Scope.RECORD if verdict == UNCLASSIFIED else None
-        return Failure.of(facts, verdict, scope=scope, deferred=isinstance(error, BreakerOpen))
+        error_info = error_info_of(error)
+        decision = classifier.classify(error)
+        scope = Scope.RECORD if decision == UNCLASSIFIED else None
+        return Failure.of(error_info, decision, scope=scope, deferred=isinstance(error, BreakerOpen))
 
     return judge
 

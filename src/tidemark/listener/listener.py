@@ -20,11 +20,11 @@ from tidemark.listener.batch import Batch, BatchResult, Partition, Record
 from tidemark.listener.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import Executor
 from tidemark.listener.giving_up import GivingUp, ListenerStopped
-from tidemark.listener.identity import ASKED_EVERY, TopicIdentity, TopicMadeAgain
+from tidemark.listener.identity import ASKED_EVERY, TopicIdentity, TopicRecreated
 from tidemark.listener.member import STOPPING, GroupMember, record_of
 from tidemark.listener.meter import Meter
 from tidemark.listener.rebalance import Notice, Rebalance
-from tidemark.listener.settlement import GivenUp, Settlement, Verdict
+from tidemark.listener.settlement import GivenUp, Settlement, Settler
 from tidemark.listener.starting import StartingOffsets, StartingPoint
 from tidemark.monitoring.metrics import Metrics
 
@@ -91,7 +91,7 @@ class AtLeastOnceListener:
         )
         self._executor = executor
         self._dead_letters = dead_letters
-        self._settlement = Settlement(settings, backoff)
+        self._settler = Settler(settings, backoff)
         self._giving_up = GivingUp(settings, dead_letters, backoff=backoff, on_given_up=on_given_up)
         self._on_progress = on_progress
         self._meter = meter if meter is not None else Meter(Metrics(), settings.group_id)
@@ -145,7 +145,7 @@ class AtLeastOnceListener:
             if record is not None:
                 records.append(record)
                 deadline = deadline if deadline is not None else self._now() + self._settings.batch_interval
-            full = len(records) >= self._settlement.limit
+            full = len(records) >= self._settler.limit
             if full or (deadline is not None and self._now() >= deadline):
                 if records := self._rebalance.assignment.still_owned(records):
                     return records
@@ -175,12 +175,12 @@ class AtLeastOnceListener:
         if now >= self._identify_at:
             self._identify_at = now + ASKED_EVERY
             self._identity.look()
-        for topic in self._identity.made_again:
+        for topic in self._identity.recreated:
             # What is open belongs to the former topic, and must not be committed to this one.
             self._rebalance.assignment.drop(
                 [o.where for o in self._rebalance.assignment if o.where[0] == topic]
             )
-            raise TopicMadeAgain(topic)
+            raise TopicRecreated(topic)
 
     def _receive(self, wait: float, *, keep: bool) -> Record | None:
         """One poll. A record that must not be kept now, because all is paused, is sought back to."""
@@ -260,32 +260,32 @@ class AtLeastOnceListener:
     # settling
 
     def _settle(self, batch: Batch, result: BatchResult) -> None:
-        verdict = self._settlement.settle(batch, result, self._rebalance.assignment)
+        settlement = self._settler.settle(batch, result, self._rebalance.assignment)
         self.totals.batches += 1
-        self.totals.done += verdict.succeeded
-        self.totals.failed += verdict.failed
-        self._meter.counted("done", verdict.succeeded)
-        self._meter.counted("failed", verdict.failed)
-        if verdict.succeeded:
+        self.totals.done += settlement.succeeded
+        self.totals.failed += settlement.failed
+        self._meter.counted("done", settlement.succeeded)
+        self._meter.counted("failed", settlement.failed)
+        if settlement.succeeded:
             self._giving_up.row_ended()
         self._rebalance.commit_done()
-        if verdict.stop is not None:
+        if settlement.stop is not None:
             raise ListenerStopped(
-                f"{verdict.stop.exception_class}: {verdict.stop.message}",
+                f"{settlement.stop.exception_class}: {settlement.stop.message}",
                 hint="nothing of the failed batch is committed; mend the cause and start again",
             )
-        if verdict.given_up:
+        if settlement.given_up:
             written = self._giving_up.give_up(
-                verdict, self._rebalance.assignment, keep_alive=self._keep_alive
+                settlement, self._rebalance.assignment, keep_alive=self._keep_alive
             )
             self.totals.dead_lettered += written
             self._meter.counted("dead-lettered", written)
             self._rebalance.commit_done()
-        self._rewind(batch, verdict)
+        self._rewind(batch, settlement)
         if self._on_progress is not None:
             self._on_progress(self.totals)
 
-    def _rewind(self, batch: Batch, verdict: Verdict) -> None:
+    def _rewind(self, batch: Batch, settlement: Settlement) -> None:
         """One seek per partition, to its lowest offset that is not done."""
         now = self._now()
         for owned in self._rebalance.assignment.touched_by(batch):
@@ -294,7 +294,7 @@ class AtLeastOnceListener:
                 self.totals.rewinds += 1
                 self._meter.rewound()
                 owned.seek_to = target
-                owned.paused_until = max(owned.paused_until, now + verdict.delays.get(owned.epoch, 0.0))
-        if verdict.outage is not None:
+                owned.paused_until = max(owned.paused_until, now + settlement.delays.get(owned.epoch, 0.0))
+        if settlement.outage is not None:
             for owned in self._rebalance.assignment:
-                owned.paused_until = max(owned.paused_until, now + verdict.outage)
+                owned.paused_until = max(owned.paused_until, now + settlement.outage)

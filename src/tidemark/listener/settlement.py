@@ -22,7 +22,7 @@ class GivenUp:
 
 
 @dataclass
-class Verdict:
+class Settlement:
     """`delays`: seconds to leave each partition alone. `outage`: all of them, for a dependency is down."""
 
     given_up: list[GivenUp] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Verdict:
     failed: int = 0
 
 
-class Settlement:
+class Settler:
     """Counts attempts and holds the exit condition.
 
     A failure that names its records counts against those. One of the whole batch counts against all of
@@ -49,49 +49,49 @@ class Settlement:
         self.limit = settings.batch_size
         """How many records the next batch may have."""
 
-    def settle(self, batch: Batch, result: BatchResult, assignment: Assignment) -> Verdict:
-        verdict = Verdict()
+    def settle(self, batch: Batch, result: BatchResult, assignment: Assignment) -> Settlement:
+        settlement = Settlement()
         for index, record in enumerate(batch.records):
             owned = assignment.current(record)
             if owned is None:
                 continue
             if result.done(index):
                 owned.offsets.done(record.offset)
-                verdict.succeeded += 1
+                settlement.succeeded += 1
             elif (failure := result.failures.get(index)) is not None:
-                verdict.failed += 1
-                self._count(verdict, owned, record, failure, whole=result.whole)
-        self._resize(batch, result, verdict)
-        if verdict.outage is None and (verdict.succeeded or verdict.failed):
+                settlement.failed += 1
+                self._count(settlement, owned, record, failure, whole=result.whole)
+        self._resize(batch, result, settlement)
+        if settlement.outage is None and (settlement.succeeded or settlement.failed):
             self._outages = 0
-        return verdict
+        return settlement
 
     def _count(
-        self, verdict: Verdict, owned: Assigned, record: Record, failure: Failure, *, whole: bool
+        self, settlement: Settlement, owned: Assigned, record: Record, failure: Failure, *, whole: bool
     ) -> None:
         if failure.scope is Scope.PROCESS:
-            verdict.stop = verdict.stop or failure
+            settlement.stop = settlement.stop or failure
             return
         if failure.deferred or (failure.scope is Scope.DEPENDENCY and self._settings.on_outage == "pause"):
-            self._wait_for_dependency(verdict, failure)
+            self._wait_for_dependency(settlement, failure)
             return
         owned.offsets.attempts[record.offset] += 1
         attempts = owned.offsets.attempts[record.offset]
         exhausted = attempts >= self._settings.max_attempts or not failure.retriable
         if exhausted and whole:
-            verdict.narrow = True
+            settlement.narrow = True
         elif exhausted:
-            verdict.given_up.append(GivenUp(record, failure, attempts))
+            settlement.given_up.append(GivenUp(record, failure, attempts))
             return
         wait = 0.0 if exhausted else max(self._backoff(attempts), self._asked_for(failure) or 0.0)
-        verdict.delays[owned.epoch] = max(wait, verdict.delays.get(owned.epoch, 0.0))
+        settlement.delays[owned.epoch] = max(wait, settlement.delays.get(owned.epoch, 0.0))
 
-    def _wait_for_dependency(self, verdict: Verdict, failure: Failure) -> None:
-        if verdict.outage is None:
+    def _wait_for_dependency(self, settlement: Settlement, failure: Failure) -> None:
+        if settlement.outage is None:
             self._outages += 1
-            verdict.outage = 0.0
+            settlement.outage = 0.0
         asked = self._asked_for(failure)
-        verdict.outage = max(verdict.outage, self._backoff(self._outages) if asked is None else asked)
+        settlement.outage = max(settlement.outage, self._backoff(self._outages) if asked is None else asked)
 
     def _asked_for(self, failure: Failure) -> float | None:
         """Seconds that the other side asked to be left alone, within the longest wait that is configured. An
@@ -101,8 +101,8 @@ class Settlement:
             return failure.retry_after
         return min(failure.retry_after, self._settings.retry.cap)
 
-    def _resize(self, batch: Batch, result: BatchResult, verdict: Verdict) -> None:
-        if verdict.narrow:
+    def _resize(self, batch: Batch, result: BatchResult, settlement: Settlement) -> None:
+        if settlement.narrow:
             self.limit = max(1, len(batch) // 2)
         elif result.succeeded:
             self.limit = min(self._settings.batch_size, self.limit * 2)

@@ -52,7 +52,7 @@ class Token:
         return hmac.compare_digest(connection.cookies.get(COOKIE, "").encode(), self.cookie.encode())
 
 
-class Gate:
+class Authentication:
     """ASGI middleware. Off loopback, all but `open_paths` and `sign_in` needs the token; a write needs it
     anywhere, and where a cookie carries it, the page that sends it must be ours. On loopback the Host
     header must name this machine, or a stranger's page could read us under its own name (DNS rebinding).

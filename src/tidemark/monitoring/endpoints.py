@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from tidemark.config.sections import MetricsSettings
 from tidemark.contract.errors import TidemarkError
-from tidemark.monitoring.access import Gate, Token
+from tidemark.monitoring.access import Authentication, Token
 from tidemark.monitoring.actuator import WITHOUT_TOKEN, actuator_routes
 from tidemark.monitoring.health import HealthBoard
 from tidemark.monitoring.metrics import Metrics
@@ -25,7 +25,7 @@ def endpoints(settings: MetricsSettings, metrics: Metrics, board: HealthBoard) -
     is a warning: the work goes on.
     """
     secret = settings.token
-    gate = Gate(
+    authentication = Authentication(
         Starlette(routes=actuator_routes(metrics, board)),
         token=Token(secret.get_secret_value()) if secret is not None else None,
         loopback=settings.is_loopback,
@@ -33,7 +33,7 @@ def endpoints(settings: MetricsSettings, metrics: Metrics, board: HealthBoard) -
     )
     with ExitStack() as running:
         try:
-            server = running.enter_context(HttpServer(gate, host=settings.host, port=settings.port))
+            server = running.enter_context(HttpServer(authentication, host=settings.host, port=settings.port))
         except TidemarkError as error:
             metrics.add("tidemark_telemetry_errors_total", part="http")
             log.warning("metrics are not served; the work goes on", error=error.message, hint=error.hint)

@@ -58,12 +58,12 @@ class HealthBoard:
         *,
         ready: tuple[str, ...] = (),
         keep: float = 5.0,
-        patience: float = 3.0,
+        availability: float = 3.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._checks = dict(checks)
         self._ready = ready
-        self._keep, self._patience, self._clock = keep, patience, clock
+        self._keep, self._patience, self._clock = keep, availability, clock
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
         self._running: dict[str, threading.Thread] = {}

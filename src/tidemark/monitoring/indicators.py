@@ -70,7 +70,7 @@ class DeadLetterRate:
 
 
 @dataclass(frozen=True)
-class StreamFacts:
+class StreamInfo:
     """What freshness is judged by. `lag` and `commit_age` are None where they are not known (yet)."""
 
     running: bool | None
@@ -79,7 +79,7 @@ class StreamFacts:
     problem: str | None = None
 
 
-def freshness(streams: Callable[[], Mapping[str, StreamFacts]], *, stale_after: float) -> Check:
+def freshness(streams: Callable[[], Mapping[str, StreamInfo]], *, stale_after: float) -> Check:
     """The age of the last commit against lag: DOWN where records wait and nothing was committed for
     `stale_after` seconds, or where a stream has ended by a failure. An idle stream is not stale.
     """
@@ -122,7 +122,7 @@ def started(waiting: Callable[[], Sequence[str] | None]) -> Check:
     return check
 
 
-def _state(facts: StreamFacts, stale_after: float) -> str:
+def _state(facts: StreamInfo, stale_after: float) -> str:
     if facts.running is False:
         return "STOPPED"
     if facts.lag is None:

@@ -19,7 +19,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from tidemark.config.redaction import MASK, is_secret_name, masked_text
 from tidemark.config.redaction import redacted as redacted_mapping
-from tidemark.contract.harmless import harmless
+from tidemark.contract.escaping import escape_control_characters
 
 ROOM = "tidemark"
 PAYLOAD_NAMES = frozenset(
@@ -140,7 +140,9 @@ class ConsoleLine:
         time, thread, level = (str(event.get(name, "")) for name in ("timestamp", "thread", "level"))
         traced = f"[{_one_line(event.get('correlation_id') or '-')}] {event.get('logger', '')}"
         line = f"{time[:23]} [{thread}] {level} {traced} - {_one_line(event.get('event'))}"
-        after = [harmless(str(event[name])) for name in ("stack", "exception") if event.get(name)]
+        after = [
+            escape_control_characters(str(event[name])) for name in ("stack", "exception") if event.get(name)
+        ]
         return "\n".join([f"{line} {fields}" if fields else line, *after])
 
 
@@ -179,7 +181,7 @@ def _hidden(value: object) -> str:
 
 
 def _one_line(value: object) -> str:
-    return harmless(str(value).replace("\r", "\\r").replace("\n", "\\n"))
+    return escape_control_characters(str(value).replace("\r", "\\r").replace("\n", "\\n"))
 
 
 def _quoted(value: object) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.errors import said
+from tidemark.contract.errors import summary_of_error
 from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import StreamObserver
 from tidemark.contract.routes import Route
-from tidemark.monitoring.indicators import StreamFacts
+from tidemark.monitoring.indicators import StreamInfo
 from tidemark.monitoring.metrics import Metrics
 
 _COMMIT_STEPS = ("append", "commit", "merge")
@@ -51,10 +51,10 @@ class MetricsObserver(StreamObserver):
         with self._lock:
             return dict(self._seen)
 
-    def facts(self) -> dict[str, StreamFacts]:
+    def facts(self) -> dict[str, StreamInfo]:
         """For the indicator of freshness."""
         return {
-            name: StreamFacts(seen.running, seen.lag, self.metrics.commit_age(name), seen.problem)
+            name: StreamInfo(seen.running, seen.lag, self.metrics.commit_age(name), seen.problem)
             for name, seen in self.streams().items()
         }
 
@@ -152,7 +152,7 @@ class MetricsObserver(StreamObserver):
         self.metrics.add("tidemark_breaker_changes_total", breaker=name, state=new)
 
     def stream_ended(self, stream: str, error: BaseException | None) -> None:
-        told = None if error is None else said(error)
+        told = None if error is None else summary_of_error(error)
         with self._lock:
             seen = self._seen.get(stream) or Seen(stream, "", "")
             # A stream that read all there was, or was told to stop, has not failed.

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, RetriableError
+from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind
-from tidemark.dead_letters.table import LetterTable
+from tidemark.dead_letters.table import DeadLetterTable
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
@@ -76,7 +76,7 @@ def kept(state: LedgerState, earliest: Marks, target: Target) -> Adoptable:
     """
     newest = state.newest
     assert newest is not None
-    there = replace(state, marks=newest.marks, done=newest.done, restored=False)
+    there = replace(state, marks=newest.marks, published=newest.published, restored=False)
     published = with_completed(target, there).resume
     return Adoptable(newest.marks, published.highest(earliest).lowest(newest.marks))
 
@@ -113,7 +113,7 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adopt
         facts = tables.create(spark, target.table, target.schema, target.destination)
     if adopted.again and target.decode is not None:
         note = "the table was adopted to land everything again"
-        LetterTable(target.table).reopen_all(spark, topic.id, by="tidemark adopt", note=note)
+        DeadLetterTable(target.table).reopen_all(spark, topic.id, by="tidemark adopt", note=note)
     state = _state(spark, target)
     if adopted.again:
         state = begun_anew(state)
@@ -127,8 +127,8 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adopt
                 topic,
                 state,
                 marks=adopted.marks,
-                done=adopted.published.lowest(adopted.marks),
-                ceiling=ceiling_over(adopted.marks, ends, state, topic.id),
+                published=adopted.published.lowest(adopted.marks),
+                high_water=ceiling_over(adopted.marks, ends, state, topic.id),
                 reason="adopted",
                 kind=CommitKind.ADOPT,
                 seq=seq + 1,
@@ -150,7 +150,7 @@ def ceiling_over(marks: Marks, ends: Marks, state: LedgerState, topic_id: str) -
     """Above every row of the topic that the table has, and those that a replay under way will add. A log
     that forgot the marks knows of none, but none lies beyond the topic's ends.
     """
-    known = state.ceiling if state.newest is not None and state.newest.topic_id == topic_id else Marks()
+    known = state.high_water if state.newest is not None and state.newest.topic_id == topic_id else Marks()
     return marks.highest(ends).highest(known)
 
 

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from tidemark.config.settings import Settings
 from tidemark.contract import records
 from tidemark.contract.errors import DataLoss, UsageError
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.routes import Route
 from tidemark.dead_letters.codes import code_counts
 from tidemark.platform.kept_rows import kept
@@ -179,7 +179,7 @@ def _correct(
     run = uuid.uuid4().hex
 
     def attempt(state: LedgerState, seq: int) -> Committed:
-        own = OwnCommit(
+        ledger_commit = LedgerCommit(
             kind=CommitKind.REPLAY,
             stream=target.name,
             topic_id=topic.id,
@@ -188,7 +188,7 @@ def _correct(
             base=state.version,
             reason="backfill",
         )
-        return correct(rows, target.table, own, ranges)
+        return correct(rows, target.table, ledger_commit, ranges)
 
     def in_chain() -> int:
         read = DeltaLog(spark, target.table)

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import OwnCommit
 from tidemark.platform.session import on_databricks
 from tidemark.sink import table as tables
 from tidemark.sink.table_log import DeltaLog, LogEntry, ReadLog
@@ -53,20 +53,20 @@ def newest_own(read_log: ReadLog, limit: int) -> list[CommitView]:
     asked = limit * 2
     while True:
         page = read_log(asked)
-        found = [_view(e, e.own) for e in page.entries if e.own is not None]
+        found = [_view(e, e.ledger_commit) for e in page.entries if e.ledger_commit is not None]
         if len(found) >= limit or page.complete:
             return found[:limit]
         asked *= 4
 
 
-def _view(entry: LogEntry, own: OwnCommit) -> CommitView:
+def _view(entry: LogEntry, ledger_commit: LedgerCommit) -> CommitView:
     return CommitView(
         entry.version,
         entry.timestamp,
-        own.kind.value,
-        own.seq,
+        ledger_commit.kind.value,
+        ledger_commit.seq,
         entry.rows_written,
-        own.counts,
-        own.marks,
-        own.reason,
+        ledger_commit.counts,
+        ledger_commit.marks,
+        ledger_commit.reason,
     )

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
-from tidemark.dead_letters.selection import Choice
+from tidemark.dead_letters.selection import Selection
 from tidemark.dead_letters.service import DeadLetters
 from tidemark.operations.jobs import logs_of
 
@@ -56,12 +56,12 @@ def replay_job(
     Raises UsageError for a time that is none.
     """
     logs_of(settings)
-    choice = Choice(codes=tuple(codes), since=_time("since", since), until=_time("until", until))
-    done = DeadLetters.of(spark, settings, stream).replay(choice, dry_run=dry_run, by="replay job")
+    selection = Selection(codes=tuple(codes), since=_time("since", since), until=_time("until", until))
+    done = DeadLetters.of(spark, settings, stream).replay(selection, dry_run=dry_run, by="replay job")
     return done.as_dict()
 
 
-def letters_of_stream(spark: SparkSession, settings: Settings, stream: str) -> DataFrame:
+def dead_letters_of_stream(spark: SparkSession, settings: Settings, stream: str) -> DataFrame:
     """The stream's dead letters with their status, for a look."""
     return DeadLetters.of(spark, settings, stream).all()
 

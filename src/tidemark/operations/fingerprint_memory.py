@@ -78,8 +78,8 @@ def forget(spark: SparkSession, admin: KafkaAdmin, target: Target) -> LedgerStat
         admin.describe(target.stream.kafka_topic),
         state,
         marks=state.marks,
-        done=state.done,
-        ceiling=state.ceiling,
+        published=state.published,
+        high_water=state.high_water,
         reason="fingerprints reset",
     )
 

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.config.destination import TableRef
-from tidemark.contract.dead_letters import LETTER_ID, LetterStatus
+from tidemark.contract.dead_letters import DEAD_LETTER_ID, DeadLetterStatus
 from tidemark.contract.errors import UsageError
-from tidemark.dead_letters.table import LetterTable
+from tidemark.dead_letters.table import DeadLetterTable
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.files import files_at
 from tidemark.platform.kept_rows import kept
@@ -43,7 +43,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Upkept:
+class MaintenanceResult:
     """What to do. `today` is given, so that a closed COB date is one by the caller's clock.
 
     `open_partitions`: compact the partitions that still receive records too.
@@ -63,13 +63,13 @@ class Upkept:
             )
 
 
-def maintain(spark: SparkSession, target: Target, how: Upkept) -> Iterator[Done]:
+def maintain(spark: SparkSession, target: Target, how: MaintenanceResult) -> Iterator[Done]:
     """Each piece as it is done. None of them is an own commit or moves a mark; a stream may write meanwhile.
 
     Rows stay as they are: OPTIMIZE rearranges files, VACUUM removes those that no version in the retention
     needs, and only checkpoints that no own commit names any more are deleted.
     """
-    landed = [target.table] if target.decode is None else [target.table, *_letters_of(target)]
+    landed = [target.table] if target.decode is None else [target.table, *_dead_letters_of(target)]
     for table in landed:
         if tables.describe(spark, table) is None:
             continue
@@ -81,12 +81,12 @@ def maintain(spark: SparkSession, target: Target, how: Upkept) -> Iterator[Done]
         yield _vacuum(spark, table, how)
     yield from _old_checkpoints(spark, target)
     if how.forget_letters_after is not None and target.decode is not None:
-        yield from _forget_letters(spark, LetterTable(target.table), how)
+        yield from _forget_dead_letters(spark, DeadLetterTable(target.table), how)
 
 
-def _letters_of(target: Target) -> tuple[TableRef, TableRef]:
-    letters = LetterTable(target.table)
-    return letters.facts, letters.statuses
+def _dead_letters_of(target: Target) -> tuple[TableRef, TableRef]:
+    dead_letters = DeadLetterTable(target.table)
+    return dead_letters.facts, dead_letters.statuses
 
 
 def _closed_dates(target: Target, today: date) -> str | None:
@@ -110,7 +110,7 @@ def _compact(spark: SparkSession, table: TableRef, where: str = "") -> Done:
     return _told(table, "compacted", removed, f"into {added} files" + (f", {where}" if where else ""))
 
 
-def _vacuum(spark: SparkSession, table: TableRef, how: Upkept) -> Done:
+def _vacuum(spark: SparkSession, table: TableRef, how: MaintenanceResult) -> Done:
     dry = spark.sql(f"VACUUM {table.sql} RETAIN {how.retention_hours} HOURS DRY RUN").count()
     if dry:
         spark.sql(f"VACUUM {table.sql} RETAIN {how.retention_hours} HOURS")
@@ -144,17 +144,19 @@ def _seq_of(checkpoint: str) -> int | None:
     return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None
 
 
-def _forget_letters(spark: SparkSession, table: LetterTable, how: Upkept) -> Iterator[Done]:
+def _forget_dead_letters(
+    spark: SparkSession, table: DeadLetterTable, how: MaintenanceResult
+) -> Iterator[Done]:
     """Resolved and discarded letters whose last event is older, with their bytes and their events."""
     assert how.forget_letters_after is not None
     if not table.exists(spark):
         return
     before = datetime.combine(how.today, datetime.min.time(), tzinfo=UTC) - how.forget_letters_after
-    closed = [LetterStatus.RESOLVED.value, LetterStatus.DISCARDED.value]
+    closed = [DeadLetterStatus.RESOLVED.value, DeadLetterStatus.DISCARDED.value]
     old = kept(
-        table.letters(spark)
+        table.dead_letters(spark)
         .where(F.col("status").isin(*closed) & (F.col("status_at") < F.lit(before)))
-        .select(LETTER_ID)
+        .select(DEAD_LETTER_ID)
     )
     count = old.count()
     if count:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
 from tidemark.operations.jobs import logs_of
-from tidemark.operations.maintain import Upkept, maintain
+from tidemark.operations.maintain import MaintenanceResult, maintain
 from tidemark.streams.targets import targets_of
 
 
@@ -20,7 +20,7 @@ def maintenance_job(
 ) -> list[dict[str, Any]]:
     """Safe while streams write: each piece of upkeep that was done. Rows stay as they are."""
     logs_of(settings)
-    how = Upkept(today=datetime.now(UTC).date())
+    how = MaintenanceResult(today=datetime.now(UTC).date())
     names = streams or list(settings.streams)
     targets = [t for name in names for t in targets_of(spark, settings, name, run=uuid.uuid4().hex)]
     return [done.as_dict() for target in targets for done in maintain(spark, target, how)]

@@ -11,8 +11,8 @@ import structlog
 from pyspark.sql import SparkSession
 
 from tidemark.contract.errors import LedgerError, UsageError
+from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import LedgerState, in_generation, read_state
 from tidemark.sink.table_log import DeltaLog
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class To:
+class RewindTarget:
     """Where the marks are to go: exactly one of these. Partitions that `offsets` leaves out stay."""
 
     offsets: Mapping[int, int] | None = None
@@ -39,7 +39,7 @@ class To:
 
 
 @dataclass(frozen=True)
-class Rewound:
+class RewindResult:
     """A rewind, planned or made: `version` is None for a plan. `skipped`: partition to [from, to) that no
     query will read; `again`: partition to [from, to) that is read once more, and lands nothing twice.
     `completed`: marks up to which the dead letters are published too.
@@ -74,7 +74,7 @@ class Rewound:
         }
 
 
-def plan_rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: To) -> Rewound:
+def plan_rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: RewindTarget) -> RewindResult:
     """What `rewind` would set. Changes nothing.
 
     Raises UsageError for a partition that the topic has not, or an offset outside of what it holds, and
@@ -83,10 +83,10 @@ def plan_rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: To) 
     topic = admin.describe(target.stream.kafka_topic)
     state = _state(spark, target, topic)
     marks = _marks(admin, topic, state, to)
-    return Rewound(target.name, str(target.table), state.marks, state.done, marks)
+    return RewindResult(target.name, str(target.table), state.marks, state.published, marks)
 
 
-def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: To) -> Rewound:
+def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: RewindTarget) -> RewindResult:
     """Move the marks in one own commit. A running stream is fenced by it; the next start goes on from there.
 
     Back: what is read again lands by coordinates, so rows that are there stay single. Forward: the skipped
@@ -95,15 +95,15 @@ def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: To) -> Re
     topic = admin.describe(target.stream.kafka_topic)
     state = _state(spark, target, topic)
     marks = _marks(admin, topic, state, to)
-    planned = Rewound(target.name, str(target.table), state.marks, state.done, marks)
+    planned = RewindResult(target.name, str(target.table), state.marks, state.published, marks)
     opened = open_generation(
         spark,
         target,
         topic,
         state,
         marks=marks,
-        done=published_after(state, marks),
-        ceiling=state.ceiling.highest(state.marks).highest(marks),
+        published=published_after(state, marks),
+        high_water=state.high_water.highest(state.marks).highest(marks),
         reason="rewind",
         kind=CommitKind.REWIND,
         jumped=planned.skipped,
@@ -115,7 +115,7 @@ def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: To) -> Re
 def published_after(state: LedgerState, marks: Marks) -> Marks:
     """Where marks stay or go back, dead letters that a crash left unpublished are still to come."""
     ahead = state.marks.behind(marks)
-    return Marks({p: o if p in ahead else min(o, state.done.at(p)) for p, o in marks.items()})
+    return Marks({p: o if p in ahead else min(o, state.published.at(p)) for p, o in marks.items()})
 
 
 def _state(spark: SparkSession, target: Target, topic: Topic) -> LedgerState:
@@ -132,7 +132,7 @@ def _state(spark: SparkSession, target: Target, topic: Topic) -> LedgerState:
     return with_completed(target, in_generation(state, topic.id))
 
 
-def _marks(admin: KafkaAdmin, topic: Topic, state: LedgerState, to: To) -> Marks:
+def _marks(admin: KafkaAdmin, topic: Topic, state: LedgerState, to: RewindTarget) -> Marks:
     earliest, ends = admin.earliest(topic), admin.ends(topic)
     if to.earliest:
         return earliest

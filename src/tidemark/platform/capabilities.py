@@ -74,5 +74,9 @@ def _asked(what: str, ask: Callable[[], object]) -> bool:
             _answers[what] = True
         except PySparkException as error:
             _answers[what] = False
-            log.info("this Spark lacks something; another way is taken", lacks=what, said=str(error)[:200])
+            log.info(
+                "this Spark lacks something; another way is taken",
+                lacks=what,
+                summary_of_error=str(error)[:200],
+            )
     return _answers[what]

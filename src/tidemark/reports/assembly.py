@@ -19,8 +19,8 @@ from tidemark.listener.meter import Meter
 from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.archive import Archive
 from tidemark.reports.archive_guard import BREAKER, ArchiveGuard, Guard
+from tidemark.reports.claims import Claims
 from tidemark.reports.database import open_engine
-from tidemark.reports.gate import Gate
 from tidemark.reports.objects import ObjectStore, open_objects
 from tidemark.reports.publisher import ReportEventPublisher
 from tidemark.reports.request import Status
@@ -85,25 +85,25 @@ def open_worker(
     objects: ObjectStore | None = None,
     guard: Guard | None = None,
     owner: str | None = None,
-    seam: Callable[[str], None] = lambda point: None,
+    failpoint: Callable[[str], None] = lambda point: None,
     on_progress: Callable[[Totals], None] | None = None,
     metrics: Metrics | None = None,
 ) -> RunningWorker:
     store = open_store(settings)
     archive = Archive(objects if objects is not None else open_objects(settings.archive))
-    gate = Gate(store.engine, owner=owner or unique_owner(), lease=settings.lease)
+    claims = Claims(store.engine, owner=owner or unique_owner(), lease=settings.lease)
 
     def context(correlation_id: str) -> ReportContext:
         return ReportContext(settings.sources, open_spark or _no_spark, correlation_id)
 
     worker = ReportWorker(
-        gate,
+        claims,
         archive,
         strategies,
         context=context,
         guard=guard or ArchiveGuard(Breaker(BREAKER, settings.breaker)),
         max_crashes=settings.max_crashes,
-        seam=seam,
+        failpoint=failpoint,
     )
     listening = settings.as_listener()
     listener = AtLeastOnceListener(

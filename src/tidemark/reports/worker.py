@@ -16,12 +16,12 @@ from tidemark.listener.failure import Failure
 from tidemark.listener.settlement import GivenUp
 from tidemark.reports.archive import Archive, Report
 from tidemark.reports.archive_guard import ArchiveRefused, Guard
-from tidemark.reports.gate import Claim, Gate, Refused
+from tidemark.reports.claims import Claim, Claims, Refused
 from tidemark.reports.publisher import GENERATION
 from tidemark.reports.request import BadEvent, ReportRequest
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
 from tidemark.resilience.classification import Classifier
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 
 CLASSIFIER = Classifier()
 
@@ -44,22 +44,22 @@ class ReportWorker:
 
     def __init__(
         self,
-        gate: Gate,
+        claims: Claims,
         archive: Archive,
         strategies: StrategyRegistry,
         *,
         context: Callable[[str], ReportContext],
         guard: Guard = lambda write: write(),
         max_crashes: int = 5,
-        seam: Callable[[str], None] = lambda point: None,
+        failpoint: Callable[[str], None] = lambda point: None,
     ) -> None:
-        self._gate = gate
+        self._claims = claims
         self._archive = archive
         self._strategies = strategies
         self._context = context
         self._guard = guard
         self._max_crashes = max_crashes
-        self._seam = seam
+        self._failpoint = failpoint
 
     def handle(self, batch: Batch) -> None:
         for record in batch.records:
@@ -74,27 +74,27 @@ class ReportWorker:
         if request_id is None:
             return
         failure = given_up.failure
-        self._seam("dead-lettered")
-        changed = self._gate.fail(
+        self._failpoint("dead-lettered")
+        changed = self._claims.fail(
             request_id, error_class=failure.exception_class, error_message=failure.message
         )
-        self._seam("failed")
+        self._failpoint("failed")
         log.error("request given up", request_id=request_id, failed=changed, error=failure.message)
 
     def _handle(self, record: Record) -> None:
         request = ReportRequest.from_wire(record.value)
-        claim = self._gate.claim(request.request_id, replay=_is_replay(record))
+        claim = self._claims.claim(request.request_id, replay=_is_replay(record))
         if isinstance(claim, Refused):
             if claim is Refused.UNKNOWN:
                 raise BadEvent(f"no request {request.request_id} was ever submitted")
             log.info("nothing to do", request_id=request.request_id, because=claim.name)
             return
-        self._seam("claimed")
+        self._failpoint("claimed")
         log.info("in progress", request_id=request.request_id, attempt=claim.row.attempts)
         try:
             self._work(claim)
         except Exception as error:
-            self._gate.release(claim, error_class=type(error).__name__, error_message=str(error))
+            self._claims.release(claim, error_class=type(error).__name__, error_message=str(error))
             raise
 
     def _work(self, claim: Claim) -> None:
@@ -108,25 +108,25 @@ class ReportWorker:
                 hint=f"known: {', '.join(sorted(self._strategies)) or 'none'}",
             )
         context = self._context(claim.row.correlation_id)
-        with self._gate.heartbeat(claim) as ended:
+        with self._claims.heartbeat(claim) as ended:
             context.ended = ended
             context.inputs = self._pin(claim, strategy.tables(request, context), context)
             report = strategy.make(request, context)
-            self._seam("made")
+            self._failpoint("made")
             if ended.is_set():
                 log.warning("cancelled or taken over, result dropped", request_id=request.request_id)
                 return
             ref = self._guard(lambda: self._put(report, claim, context.inputs))
-            self._seam("archived")
-        if not self._gate.complete(claim, ref):
+            self._failpoint("archived")
+        if not self._claims.complete(claim, ref):
             self._not_completed(request, claim)
             return
-        self._seam("completed")
+        self._failpoint("completed")
         log.info("completed", request_id=request.request_id, archive_ref=ref)
 
     def _not_completed(self, request: ReportRequest, claim: Claim) -> None:
         """Cancelled and taken over are another's business; a lease that ran out is one more attempt."""
-        if self._gate.renew(claim):
+        if self._claims.renew(claim):
             raise LeaseRanOut(f"the lease of request {request.request_id} ran out before it could complete")
         log.warning("cancelled or taken over, result dropped", request_id=request.request_id)
 
@@ -134,7 +134,7 @@ class ReportWorker:
         if claim.row.inputs_json is not None:
             return dict(json.loads(claim.row.inputs_json))
         inputs = {table: context.latest_version(table) for table in sorted(tables)}
-        self._gate.pin(claim, json.dumps(inputs))
+        self._claims.pin(claim, json.dumps(inputs))
         return inputs
 
     def _put(self, report: Report, claim: Claim, inputs: Mapping[str, int]) -> str:
@@ -148,19 +148,19 @@ def judge(error: BaseException) -> Failure:
     Only what would fail for every request does: configuration, or an archive that refuses us. An open
     breaker, or a database that is down, is not the request's fault: no attempt is counted.
     """
-    facts = facts_of(error)
-    verdict = CLASSIFIER.classify(error)
+    error_info = error_info_of(error)
+    decision = CLASSIFIER.classify(error)
     if isinstance(error, ConfigError | ArchiveRefused):
-        return Failure.of(facts, verdict, scope=Scope.PROCESS)
+        return Failure.of(error_info, decision, scope=Scope.PROCESS)
     if isinstance(error, SQLAlchemyError):
         # Its text may hold the statement's parameters.
         message = f"the status database failed: {type(error).__name__}"
-        return Failure.of(facts, verdict, scope=Scope.DEPENDENCY, deferred=True, message=message)
+        return Failure.of(error_info, decision, scope=Scope.DEPENDENCY, deferred=True, message=message)
     if isinstance(error, BreakerOpen):
-        return Failure.of(facts, verdict, scope=Scope.DEPENDENCY, deferred=True)
+        return Failure.of(error_info, decision, scope=Scope.DEPENDENCY, deferred=True)
     final = isinstance(error, BadEvent | UsageError | NonRetriableError)
-    scope = Scope.DEPENDENCY if verdict.scope is Scope.DEPENDENCY and not final else Scope.RECORD
-    return Failure.of(facts, verdict, scope=scope, retriable=not final)
+    scope = Scope.DEPENDENCY if decision.scope is Scope.DEPENDENCY and not final else Scope.RECORD
+    return Failure.of(error_info, decision, scope=scope, retriable=not final)
 
 
 def _request_id(record: Record) -> str | None:

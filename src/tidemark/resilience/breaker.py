@@ -147,13 +147,13 @@ class Breaker:
             yield
             permit.succeeded()
         except Exception as error:
-            verdict = (
-                error.verdict if isinstance(error, RetriesExhausted) else self._classifier.classify(error)
+            decision = (
+                error.decision if isinstance(error, RetriesExhausted) else self._classifier.classify(error)
             )
-            if verdict.action is Action.TREAT_AS_SUCCESS:
+            if decision.action is Action.TREAT_AS_SUCCESS:
                 permit.succeeded()
-            elif verdict.counts_for_breaker and verdict.scope is Scope.DEPENDENCY:
-                permit.failed(f"{verdict.category} by rule {verdict.rule}")
+            elif decision.counts_for_breaker and decision.scope is Scope.DEPENDENCY:
+                permit.failed(f"{decision.category} by rule {decision.rule}")
             raise
         finally:
             permit.ignored()

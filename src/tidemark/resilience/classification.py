@@ -8,9 +8,9 @@ from importlib.metadata import EntryPoint, entry_points
 
 from tidemark.config.failures import FailureRule
 from tidemark.contract.errors import ConfigError, RetriesExhausted
-from tidemark.contract.failures import UNCLASSIFIED, Action, Facts, Scope, Verdict
+from tidemark.contract.failures import UNCLASSIFIED, Action, Decision, ErrorInfo, Scope
 from tidemark.resilience import rules_delta, rules_services, rules_veto
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 from tidemark.resilience.match import Match
 from tidemark.resilience.rule import Rule, Tier
 
@@ -46,19 +46,19 @@ class Classifier:
     rules: tuple[Rule, ...] = BUILT_IN
     first: tuple[Rule, ...] = ()
 
-    def classify(self, error: object) -> Verdict:
+    def classify(self, error: object) -> Decision:
         """The verdict on an exception, a trace in a string, or `Facts`; `rule` names who decided.
 
         Retries that were used up on something that then must stop are a stop.
         """
-        facts = error if isinstance(error, Facts) else facts_of(error)
-        verdict = self._first_of(facts)
-        if isinstance(error, RetriesExhausted) and error.verdict.then is not None:
-            return replace(error.verdict, action=error.verdict.then, scope=_scope(error.verdict.then))
-        return verdict
+        error_info = error if isinstance(error, ErrorInfo) else error_info_of(error)
+        decision = self._first_of(error_info)
+        if isinstance(error, RetriesExhausted) and error.decision.then is not None:
+            return replace(error.decision, action=error.decision.then, scope=_scope(error.decision.then))
+        return decision
 
-    def _first_of(self, facts: Facts) -> Verdict:
-        alone = [Facts((link,)) for link in facts.links]
+    def _first_of(self, error_info: ErrorInfo) -> Decision:
+        alone = [ErrorInfo((link,)) for link in error_info.links]
         own = _decided(self._tier(Tier.OWN), alone)
         if own is not None:
             return own
@@ -67,20 +67,20 @@ class Classifier:
             if veto is not None:
                 return _decided(self.first, [link]) or veto
         for rules in (self.first, *(self._tier(tier) for tier in Tier if tier > Tier.VETO)):
-            verdict = _decided(rules, alone)
-            if verdict is not None:
-                return verdict
+            decision = _decided(rules, alone)
+            if decision is not None:
+                return decision
         return UNCLASSIFIED
 
     def _tier(self, tier: Tier) -> tuple[Rule, ...]:
         return tuple(rule for rule in self.rules if rule.tier is tier)
 
 
-def _decided(rules: Sequence[Rule], links: Sequence[Facts]) -> Verdict | None:
+def _decided(rules: Sequence[Rule], links: Sequence[ErrorInfo]) -> Decision | None:
     for link in links:
         for rule in rules:
             if rule.predicate(link):
-                return replace(rule.verdict, rule=rule.name)
+                return replace(rule.decision, rule=rule.name)
     return None
 
 
@@ -116,7 +116,7 @@ def rule_of(configured: FailureRule) -> Rule:
             kafka=frozenset(configured.kafka),
             message=configured.message,
         ),
-        Verdict(
+        Decision(
             configured.category,
             action,
             scope,

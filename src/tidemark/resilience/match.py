@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tidemark.contract.failures import Facts, Link, simple
+from tidemark.contract.failures import ErrorInfo, Link, simple
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Match:
     fatal: bool = False
     without_aws: bool = False
 
-    def __call__(self, facts: Facts) -> bool:
-        return any(self._fits(link) for link in facts.links)
+    def __call__(self, error_info: ErrorInfo) -> bool:
+        return any(self._fits(link) for link in error_info.links)
 
     def _fits(self, link: Link) -> bool:
         return all(

@@ -17,10 +17,10 @@ import structlog
 from tidemark.config.stream import Processing
 from tidemark.contract.backoff import Backoff
 from tidemark.contract.errors import RetriesExhausted, ShutdownRequested
-from tidemark.contract.failures import Action, Facts, Verdict
+from tidemark.contract.failures import Action, Decision, ErrorInfo
 from tidemark.resilience.classification import Classifier
-from tidemark.resilience.facts import facts_of
-from tidemark.resilience.verdicts import COMMIT_BACKOFF
+from tidemark.resilience.decisions import COMMIT_BACKOFF
+from tidemark.resilience.error_info import error_info_of
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
@@ -45,8 +45,8 @@ class Attempt:
     step: str
     number: int
     delay: float
-    verdict: Verdict
-    facts: Facts
+    decision: Decision
+    error_info: ErrorInfo
 
 
 @dataclass(frozen=True)
@@ -99,30 +99,33 @@ class Retrier:
             except (RetriesExhausted, ShutdownRequested):
                 raise
             except Exception as error:
-                facts = facts_of(error)
-                verdict = self.classifier.classify(facts)
-                if verdict.action is Action.TREAT_AS_SUCCESS and done is not None:
+                error_info = error_info_of(error)
+                decision = self.classifier.classify(error_info)
+                if decision.action is Action.TREAT_AS_SUCCESS and done is not None:
                     log.error(
-                        "done, with an error after it", step=step, rule=verdict.rule, error=facts.summary
+                        "done, with an error after it",
+                        step=step,
+                        rule=decision.rule,
+                        error=error_info.summary,
                     )
                     return done(error)
-                if verdict.action not in self.actions:
+                if decision.action not in self.actions:
                     raise
-                counter = verdict.rule if verdict.max_retries is not None else ""
-                limit = self.max_retries if verdict.max_retries is None else verdict.max_retries
+                counter = decision.rule if decision.max_retries is not None else ""
+                limit = self.max_retries if decision.max_retries is None else decision.max_retries
                 if used[counter] >= limit:
-                    self._exhausted(step, number, facts, verdict, error)
+                    self._exhausted(step, number, error_info, decision, error)
                 used[counter] += 1
-                delay = self._delay(used, verdict, facts)
+                delay = self._delay(used, decision, error_info)
                 if self.clock() - began + delay > self.deadline:
-                    self._exhausted(step, number, facts, verdict, error, late=True)
-                self._wait(Attempt(step, number, delay, verdict, facts), error)
+                    self._exhausted(step, number, error_info, decision, error, late=True)
+                self._wait(Attempt(step, number, delay, decision, error_info), error)
 
-    def _delay(self, used: Counter[str], verdict: Verdict, facts: Facts) -> float:
-        failures = used[verdict.rule] if verdict.max_retries is not None else used.total()
-        backoff = verdict.backoff or self.backoff
+    def _delay(self, used: Counter[str], decision: Decision, error_info: ErrorInfo) -> float:
+        failures = used[decision.rule] if decision.max_retries is not None else used.total()
+        backoff = decision.backoff or self.backoff
         uniform = self.rng.uniform if self.rng is not None else random.uniform
-        return backoff.delay(failures, uniform, retry_after=facts.retry_after)
+        return backoff.delay(failures, uniform, retry_after=error_info.retry_after)
 
     def _wait(self, attempt: Attempt, error: Exception) -> None:
         log.warning(
@@ -130,9 +133,9 @@ class Retrier:
             step=attempt.step,
             attempt=attempt.number,
             delay_s=round(attempt.delay, 3),
-            category=attempt.verdict.category,
-            rule=attempt.verdict.rule,
-            error=attempt.facts.summary,
+            category=attempt.decision.category,
+            rule=attempt.decision.rule,
+            error=attempt.error_info.summary,
         )
         if self.on_retry is not None:
             self.on_retry(attempt)
@@ -145,8 +148,8 @@ class Retrier:
         self,
         step: str,
         attempts: int,
-        facts: Facts,
-        verdict: Verdict,
+        error_info: ErrorInfo,
+        decision: Decision,
         error: Exception,
         *,
         late: bool = False,
@@ -155,11 +158,11 @@ class Retrier:
             f"its deadline of {self.deadline:g} s leaves no time for another" if late else "no retry is left"
         )
         raise RetriesExhausted(
-            f"{step} failed {attempts} time{'s' if attempts > 1 else ''} and {why}; last: {facts.summary}",
+            f"{step} failed {attempts} time{'s' if attempts > 1 else ''} and {why}; last: {error_info.summary}",
             "see docs/failures.md, What happens when retries are used up",
             attempts=attempts,
-            facts=facts,
-            verdict=verdict,
+            error_info=error_info,
+            decision=decision,
         ) from error
 
     def for_commits(self, max_commit_retries: int = 15) -> Retrier:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tidemark.contract.failures import Facts, Verdict
+from tidemark.contract.failures import Decision, ErrorInfo
 
 
 class Tier(IntEnum):
@@ -35,6 +35,6 @@ class Rule:
     """`predicate` gets the facts of one exception of the chain at a time."""
 
     name: str
-    predicate: Callable[[Facts], bool]
-    verdict: Verdict
+    predicate: Callable[[ErrorInfo], bool]
+    decision: Decision
     tier: Tier = Tier.SPECIFIC

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tidemark.contract.failures import Verdict
-from tidemark.resilience.match import Match, one_of
-from tidemark.resilience.rule import Rule, Tier
-from tidemark.resilience.verdicts import (
+from tidemark.contract.failures import Decision
+from tidemark.resilience.decisions import (
     COMMITTED,
     CONFIGURATION,
     CONFLICT,
@@ -19,14 +17,16 @@ from tidemark.resilience.verdicts import (
     TABLE_CHANGED,
     UNAVAILABLE,
 )
+from tidemark.resilience.match import Match, one_of
+from tidemark.resilience.rule import Rule, Tier
 
 
-def _condition(name: str, conditions: str, verdict: Verdict) -> Rule:
-    return Rule(name, Match(conditions=one_of(conditions)), verdict)
+def _condition(name: str, conditions: str, decision: Decision) -> Rule:
+    return Rule(name, Match(conditions=one_of(conditions)), decision)
 
 
-def _class(name: str, classes: str, verdict: Verdict) -> Rule:
-    return Rule(name, Match(classes=one_of(classes)), verdict)
+def _class(name: str, classes: str, decision: Decision) -> Rule:
+    return Rule(name, Match(classes=one_of(classes)), decision)
 
 
 DELTA = (
@@ -118,8 +118,8 @@ STOPPED = (
 )
 
 
-def _state(name: str, states: str, verdict: Verdict, tier: Tier = Tier.STATE) -> Rule:
-    return Rule(name, Match(sqlstates=tuple(states.split())), verdict, tier)
+def _state(name: str, states: str, decision: Decision, tier: Tier = Tier.STATE) -> Rule:
+    return Rule(name, Match(sqlstates=tuple(states.split())), decision, tier)
 
 
 # XXKST, 39000, 58030 and KD001 only wrap what matters; 28 is a veto.

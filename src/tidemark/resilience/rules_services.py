@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-from tidemark.contract.failures import Verdict
-from tidemark.resilience.match import Match, one_of
-from tidemark.resilience.rule import Rule, Tier
-from tidemark.resilience.verdicts import (
+from tidemark.contract.failures import Decision
+from tidemark.resilience.decisions import (
     BUG,
     CONFIGURATION,
     INVALID,
@@ -20,22 +18,24 @@ from tidemark.resilience.verdicts import (
     dead_letter,
     retry,
 )
+from tidemark.resilience.match import Match, one_of
+from tidemark.resilience.rule import Rule, Tier
 
 
-def _classes(name: str, classes: str, verdict: Verdict, tier: Tier = Tier.SPECIFIC) -> Rule:
-    return Rule(name, Match(classes=one_of(classes)), verdict, tier)
+def _classes(name: str, classes: str, decision: Decision, tier: Tier = Tier.SPECIFIC) -> Rule:
+    return Rule(name, Match(classes=one_of(classes)), decision, tier)
 
 
-def _kafka(name: str, codes: str, verdict: Verdict) -> Rule:
-    return Rule(name, Match(kafka=one_of(codes)), verdict)
+def _kafka(name: str, codes: str, decision: Decision) -> Rule:
+    return Rule(name, Match(kafka=one_of(codes)), decision)
 
 
-def _aws(name: str, codes: str, verdict: Verdict) -> Rule:
-    return Rule(name, Match(aws=one_of(codes)), verdict)
+def _aws(name: str, codes: str, decision: Decision) -> Rule:
+    return Rule(name, Match(aws=one_of(codes)), decision)
 
 
-def _http(name: str, codes: str, verdict: Verdict, *, without_aws: bool = False) -> Rule:
-    return Rule(name, Match(http=frozenset(map(int, codes.split())), without_aws=without_aws), verdict)
+def _http(name: str, codes: str, decision: Decision, *, without_aws: bool = False) -> Rule:
+    return Rule(name, Match(http=frozenset(map(int, codes.split())), without_aws=without_aws), decision)
 
 
 KAFKA = (
@@ -207,8 +207,8 @@ _STATUS = (
 )
 
 
-def _words(name: str, pattern: str, verdict: Verdict, tier: Tier) -> Rule:
-    return Rule(name, Match(message=pattern), verdict, tier)
+def _words(name: str, pattern: str, decision: Decision, tier: Tier) -> Rule:
+    return Rule(name, Match(message=pattern), decision, tier)
 
 
 WORDS = (
@@ -216,7 +216,7 @@ WORDS = (
         "words-credentials",
         r"(?i)authenticat\w+ (?:fail|error)|authoriz\w+ (?:fail|error)|invalid credentials|unauthori[sz]ed"
         r"|not authori[sz]ed|(?:access|permission) (?:is )?denied|\bforbidden\b",
-        Verdict("CREDENTIALS", CONFIGURATION.action, CONFIGURATION.scope),
+        Decision("CREDENTIALS", CONFIGURATION.action, CONFIGURATION.scope),
         Tier.WORDS_VETO,
     ),
     _words(

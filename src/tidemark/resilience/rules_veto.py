@@ -6,10 +6,8 @@ bucket not found, malformed messages, configuration errors.
 
 from __future__ import annotations
 
-from tidemark.contract.failures import Action, Scope, Verdict
-from tidemark.resilience.match import Match, one_of
-from tidemark.resilience.rule import Rule, Tier
-from tidemark.resilience.verdicts import (
+from tidemark.contract.failures import Action, Decision, Scope
+from tidemark.resilience.decisions import (
     CONFIGURATION,
     CREDENTIALS,
     DATA_LOSS,
@@ -25,15 +23,17 @@ from tidemark.resilience.verdicts import (
     retry,
     stop,
 )
+from tidemark.resilience.match import Match, one_of
+from tidemark.resilience.rule import Rule, Tier
 
 _OWN = "tidemark.contract.errors."
 
 
-def _own(name: str, condition: str, class_name: str, verdict: Verdict) -> tuple[Rule, Rule]:
+def _own(name: str, condition: str, class_name: str, decision: Decision) -> tuple[Rule, Rule]:
     """Told by its class where it arrives as an object, by its condition where it arrives as text."""
     return (
-        Rule(name, Match(conditions=frozenset({condition})), verdict, Tier.OWN),
-        Rule(name, Match(classes=frozenset({_OWN + class_name})), verdict, Tier.OWN),
+        Rule(name, Match(conditions=frozenset({condition})), decision, Tier.OWN),
+        Rule(name, Match(classes=frozenset({_OWN + class_name})), decision, Tier.OWN),
     )
 
 
@@ -51,13 +51,13 @@ OWN = (
         "own-exhausted",
         "TIDEMARK_EXHAUSTED",
         "RetriesExhausted",
-        Verdict("EXHAUSTED", Action.RESTART_QUERY, Scope.DEPENDENCY),
+        Decision("EXHAUSTED", Action.RESTART_QUERY, Scope.DEPENDENCY),
     ),
     *_own(
         "own-breaker-open",
         "TIDEMARK_BREAKER_OPEN",
         "BreakerOpen",
-        Verdict("BREAKER_OPEN", Action.RETRY, Scope.DEPENDENCY),
+        Decision("BREAKER_OPEN", Action.RETRY, Scope.DEPENDENCY),
     ),
 )
 
@@ -81,8 +81,8 @@ _MISSING_CONDITIONS = one_of(
 )
 
 
-def _veto(name: str, match: Match, verdict: Verdict) -> Rule:
-    return Rule(name, match, verdict, Tier.VETO)
+def _veto(name: str, match: Match, decision: Decision) -> Rule:
+    return Rule(name, match, decision, Tier.VETO)
 
 
 VETO = (

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Fenced, LedgerError, RestartStream, RetriableError
-from tidemark.contract.own_commit import OwnCommit
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.local_rows import no_rows
 from tidemark.sink.ledger import (
@@ -33,17 +33,17 @@ class Committed:
 
     version: int
     rows: int
-    own: OwnCommit
+    ledger_commit: LedgerCommit
     files: int = 0
     bytes: int = 0
     replay_seq: int = 0
 
 
-Arrived = Callable[[SparkSession, TableRef, OwnCommit], Committed | None]
+Arrived = Callable[[SparkSession, TableRef, LedgerCommit], Committed | None]
 """Looks for an attempt's commit in the log."""
 
 
-def append(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
+def append(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit) -> Committed:
     """Append `rows` as the own commit `own`, if nobody committed to the ledger since `own.base`.
 
     `rows` may be empty: the commit is made all the same. Delta skips a transaction version that is not
@@ -55,15 +55,17 @@ def append(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
     skipped for no visible reason. Any other error of the write is raised as it is when the token is not in
     the log.
     """
-    found = write_own(rows, table, own, written)
+    found = write_ledger_commit(rows, table, ledger_commit, written)
     if found is None:
         raise RetriableError(
-            f"the write of {own.token} to {table} was skipped: seq {own.seq} is taken already"
+            f"the write of {ledger_commit.token} to {table} was skipped: seq {ledger_commit.seq} is taken already"
         )
     return found
 
 
-def write_own(rows: DataFrame, table: TableRef, own: OwnCommit, arrived: Arrived) -> Committed | None:
+def write_ledger_commit(
+    rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, arrived: Arrived
+) -> Committed | None:
     """The append itself: what `arrived` finds in the log afterwards, also after an error; else the error.
 
     None where Delta skipped it in silence.
@@ -74,9 +76,9 @@ def write_own(rows: DataFrame, table: TableRef, own: OwnCommit, arrived: Arrived
         writer = (
             rows.write.format("delta")
             .mode("append")
-            .option("txnAppId", own.txn_app)
-            .option("txnVersion", str(own.seq))
-            .option("userMetadata", own.to_json())
+            .option("txnAppId", ledger_commit.txn_app)
+            .option("txnVersion", str(ledger_commit.seq))
+            .option("userMetadata", ledger_commit.to_json())
         )
         try:
             if table.path is not None:
@@ -86,29 +88,31 @@ def write_own(rows: DataFrame, table: TableRef, own: OwnCommit, arrived: Arrived
         except Exception as error:
             failure = error
     # Outside the handler: what the log says must not be taken for a consequence of the failure.
-    found = arrived(spark, table, own)
+    found = arrived(spark, table, ledger_commit)
     if found is None and failure is not None:
         raise failure
     return found
 
 
-def append_nothing(spark: SparkSession, table: TableRef, own: OwnCommit, schema: T.StructType) -> Committed:
+def append_nothing(
+    spark: SparkSession, table: TableRef, ledger_commit: LedgerCommit, schema: T.StructType
+) -> Committed:
     """An empty own commit: opens a generation, keeps marks alive, or moves them."""
-    return append(no_rows(spark, schema), table, own)
+    return append(no_rows(spark, schema), table, ledger_commit)
 
 
 def state_after(committed: Committed, before: LedgerState) -> LedgerState:
     """The ledger's state right after a commit, without reading the log again."""
-    own = committed.own
+    ledger_commit = committed.ledger_commit
     return LedgerState(
         version=committed.version,
-        newest=own,
+        newest=ledger_commit,
         newest_version=committed.version,
-        marks=own.marks,
-        done=own.done,
-        ceiling=before.ceiling.highest(own.ceiling).highest(own.marks),
-        undone=own.undone,
-        replay_seq=max(own.replay_seq, committed.replay_seq),
+        marks=ledger_commit.marks,
+        published=ledger_commit.published,
+        high_water=before.high_water.highest(ledger_commit.high_water).highest(ledger_commit.marks),
+        undone=ledger_commit.undone,
+        replay_seq=max(ledger_commit.replay_seq, committed.replay_seq),
     )
 
 
@@ -130,41 +134,41 @@ def check_still_ours(table: TableRef, known: LedgerState, now: LedgerState, *, r
         raise _fenced(table, now.newest)
 
 
-def _fenced(table: TableRef, other: OwnCommit) -> Fenced:
+def _fenced(table: TableRef, other: LedgerCommit) -> Fenced:
     return Fenced(
         f"another writer committed seq {other.seq} ({other.token}) to {table}; nothing more is written here",
         "one writer per stream: stop the other one, then start this one again",
     )
 
 
-def written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
+def written(spark: SparkSession, table: TableRef, ledger_commit: LedgerCommit) -> Committed | None:
     """The commit that this attempt made, or None if its token is not in the log after `own.base`.
 
     Raises Fenced, RestartStream, LedgerError or RetriableError where the log says so, as `append` does.
     """
-    return written_in(commits_since(DeltaLog(spark, table), own.base), table, own)
+    return written_in(commits_since(DeltaLog(spark, table), ledger_commit.base), table, ledger_commit)
 
 
-def written_in(page: LogPage, table: TableRef, own: OwnCommit) -> Committed | None:
+def written_in(page: LogPage, table: TableRef, ledger_commit: LedgerCommit) -> Committed | None:
     """As `written`, in: the entries after `own.base`. The next commit's base is above them, so what happened
     to the table among them is looked for here or never.
     """
-    entry = find_token(page, own.token)
+    entry = find_token(page, ledger_commit.token)
     if entry is None:
-        other = foreign_commit(page, own.run)
+        other = foreign_commit(page, ledger_commit.run)
         if other is not None:
             raise _fenced(table, other)
         if any(is_chained(e) for e in page.entries):
-            raise RetriableError(f"this run itself committed to {table} since version {own.base}")
+            raise RetriableError(f"this run itself committed to {table} since version {ledger_commit.base}")
         return None
-    if restored_since(page, own.base):
+    if restored_since(page, ledger_commit.base):
         raise RestartStream(f"{table} was restored to an older version while the stream ran")
     for each in page.entries:
         refuse_emptied(each)
     return Committed(
         entry.version,
         entry.rows_written,
-        own,
+        ledger_commit,
         entry.files_written,
         entry.bytes_written,
         replay_seq=newest_replay_seq(page),

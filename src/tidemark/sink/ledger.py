@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import reduce
 
 from tidemark.contract.errors import LedgerError
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.undone import Undone, with_restore
 from tidemark.sink.lineage import (
     RESTORE,
@@ -38,12 +38,12 @@ class LedgerState:
     """
 
     version: int
-    newest: OwnCommit | None = None
+    newest: LedgerCommit | None = None
     newest_version: int = -1
     newest_at: datetime | None = field(default=None, compare=False)
     marks: Marks = field(default_factory=Marks)
-    done: Marks = field(default_factory=Marks)
-    ceiling: Marks = field(default_factory=Marks)
+    published: Marks = field(default_factory=Marks)
+    high_water: Marks = field(default_factory=Marks)
     restored: bool = False
     undone: Undone = ()
     replay_seq: int = 0
@@ -55,16 +55,16 @@ class LedgerState:
     @property
     def resume(self) -> Marks:
         """Where a fresh checkpoint starts: dead letters of [done, marks) may be missing still."""
-        return self.marks.lowest(self.done)
+        return self.marks.lowest(self.published)
 
     @property
     def recovering(self) -> bool:
         """Below the ceiling accepted rows land by coordinates: rows that survived are not doubled."""
-        return not self.marks >= self.ceiling
+        return not self.marks >= self.high_water
 
-    def done_at_least(self, position: Marks) -> LedgerState:
+    def published_at_least(self, position: Marks) -> LedgerState:
         """A checkpoint's committed position proves that the dead letters are complete up to there."""
-        return replace(self, done=self.done.highest(position.lowest(self.marks)))
+        return replace(self, published=self.published.highest(position.lowest(self.marks)))
 
 
 def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerState:
@@ -97,11 +97,11 @@ def state_of(page: LogPage, *, accept_emptied: bool = False) -> LedgerState:
         if not page.complete:
             raise NeedsOlderEntries(page.entries[-1].version - 1)
         return LedgerState(version=page.version, replay_seq=newest_replay_seq(page))
-    newest = at.own
+    newest = at.ledger_commit
     assert newest is not None
     since = list(entries_between(page, newest.base))
     restores = [e for e in reversed(since) if e.operation == RESTORE]
-    marks, done = _in_effect(page, newest, accept_emptied=accept_emptied)
+    marks, published = _in_effect(page, newest, accept_emptied=accept_emptied)
     undone = newest.undone
     for restore in restores:
         back_to = _told_version(page, restore, lenient=accept_emptied)
@@ -112,8 +112,8 @@ def state_of(page: LogPage, *, accept_emptied: bool = False) -> LedgerState:
         newest_version=at.version,
         newest_at=at.timestamp,
         marks=marks,
-        done=done,
-        ceiling=newest.ceiling.highest(newest.marks),
+        published=published,
+        high_water=newest.high_water.highest(newest.marks),
         restored=bool(restores),
         undone=undone,
         replay_seq=max(newest.replay_seq, newest_replay_seq(LogPage(since, complete=True))),
@@ -138,12 +138,21 @@ def commits_since(read_log: ReadLog, version: int) -> LogPage:
 
 def find_token(page: LogPage, token: str) -> LogEntry | None:
     """The entry that this very attempt wrote. A write succeeded if and only if there is one."""
-    return next((e for e in page.entries if e.own is not None and e.own.token == token), None)
+    return next(
+        (e for e in page.entries if e.ledger_commit is not None and e.ledger_commit.token == token), None
+    )
 
 
-def foreign_commit(page: LogPage, run: str) -> OwnCommit | None:
+def foreign_commit(page: LogPage, run: str) -> LedgerCommit | None:
     """The newest commit of the chain that another run wrote: whoever finds one is fenced."""
-    return next((e.own for e in page.entries if is_chained(e) and e.own and e.own.run != run), None)
+    return next(
+        (
+            e.ledger_commit
+            for e in page.entries
+            if is_chained(e) and e.ledger_commit and e.ledger_commit.run != run
+        ),
+        None,
+    )
 
 
 def restored_since(page: LogPage, version: int) -> bool:
@@ -152,17 +161,24 @@ def restored_since(page: LogPage, version: int) -> bool:
 
 def newest_replay_seq(page: LogPage) -> int:
     """The newest seq of the replays' chain among these entries, 0 where there is none."""
-    return max((e.own.seq for e in page.entries if e.own and e.own.kind is CommitKind.REPLAY), default=0)
+    return max(
+        (
+            e.ledger_commit.seq
+            for e in page.entries
+            if e.ledger_commit and e.ledger_commit.kind is CommitKind.REPLAY
+        ),
+        default=0,
+    )
 
 
 def in_generation(state: LedgerState, topic_id: str) -> LedgerState:
     """The state as it concerns one incarnation of the topic: a topic made again starts at nothing."""
     if state.newest is None or state.newest.topic_id == topic_id:
         return state
-    return replace(state, marks=Marks(), done=Marks(), ceiling=Marks(), restored=False)
+    return replace(state, marks=Marks(), published=Marks(), high_water=Marks(), restored=False)
 
 
-def _in_effect(page: LogPage, newest: OwnCommit, *, accept_emptied: bool) -> tuple[Marks, Marks]:
+def _in_effect(page: LogPage, newest: LedgerCommit, *, accept_emptied: bool) -> tuple[Marks, Marks]:
     """Marks and done that hold now, the lowest where several may. They may be too low, as rows below the
     ceiling land by coordinates. Those of an older incarnation of the topic say nothing of this one.
     """
@@ -172,10 +188,14 @@ def _in_effect(page: LogPage, newest: OwnCommit, *, accept_emptied: bool) -> tup
         if accept_emptied and page.complete:
             return Marks(), Marks()
         raise
-    same = [own for own in found if own is not None and own.topic_id == newest.topic_id]
+    same = [
+        ledger_commit
+        for ledger_commit in found
+        if ledger_commit is not None and ledger_commit.topic_id == newest.topic_id
+    ]
     if len(same) < len(found):
         return Marks(), Marks()
-    return reduce(Marks.lowest, (o.marks for o in same)), reduce(Marks.lowest, (o.done for o in same))
+    return reduce(Marks.lowest, (o.marks for o in same)), reduce(Marks.lowest, (o.published for o in same))
 
 
 def _told_version(page: LogPage, restore: LogEntry, *, lenient: bool) -> int:

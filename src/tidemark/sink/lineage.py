@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from tidemark.contract.errors import LedgerError
-from tidemark.contract.own_commit import CommitKind, OwnCommit
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.sink.table_log import LogEntry, LogPage
 
 RESTORE = "RESTORE"
@@ -27,12 +27,12 @@ class NeedsOlderEntries(Exception):
 
 def is_chained(entry: LogEntry) -> bool:
     """Whether it is a commit of the stream's chain, which carries marks."""
-    return entry.own is not None and entry.own.kind is not CommitKind.REPLAY
+    return entry.ledger_commit is not None and entry.ledger_commit.kind is not CommitKind.REPLAY
 
 
 def commits_in_effect(
     page: LogPage, version: int, *, accept_emptied: bool = False
-) -> tuple[OwnCommit | None, ...]:
+) -> tuple[LedgerCommit | None, ...]:
     """The own commits whose marks may hold at `version`, None among them for those before the first one.
 
     It is the newest one at or below `version`. Where a RESTORE comes first, or fell between the version at
@@ -48,13 +48,13 @@ def commits_in_effect(
         if not accept_emptied:
             refuse_emptied(entry)
         if is_chained(entry):
-            assert entry.own is not None
-            for between in entries_between(page, entry.own.base, entry.version):
+            assert entry.ledger_commit is not None
+            for between in entries_between(page, entry.ledger_commit.base, entry.version):
                 if between.operation == RESTORE:
                     return _of_restored(page, between, accept_emptied=accept_emptied)
                 if not accept_emptied:
                     refuse_emptied(between)
-            return (entry.own,)
+            return (entry.ledger_commit,)
     return (None,)
 
 
@@ -88,11 +88,13 @@ def restored_versions(page: LogPage, restore: LogEntry) -> list[int]:
     return found or [0]
 
 
-def _of_restored(page: LogPage, restore: LogEntry, *, accept_emptied: bool) -> tuple[OwnCommit | None, ...]:
-    found: dict[int, OwnCommit | None] = {}
+def _of_restored(
+    page: LogPage, restore: LogEntry, *, accept_emptied: bool
+) -> tuple[LedgerCommit | None, ...]:
+    found: dict[int, LedgerCommit | None] = {}
     for version in restored_versions(page, restore):
-        for own in commits_in_effect(page, version, accept_emptied=accept_emptied):
-            found[own.seq if own is not None else 0] = own
+        for ledger_commit in commits_in_effect(page, version, accept_emptied=accept_emptied):
+            found[ledger_commit.seq if ledger_commit is not None else 0] = ledger_commit
     return tuple(found.values())
 
 

@@ -16,7 +16,7 @@ from tidemark.config.serverless import CLASSIC_OR_NATIVE, NEEDS
 from tidemark.config.stream import Mode
 from tidemark.contract import records
 from tidemark.contract.errors import NonRetriableError, RetriableError
-from tidemark.contract.own_commit import OwnCommit
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.platform.capabilities import takes_settings
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.append import Arrived, Committed, written
@@ -45,19 +45,19 @@ class Entity:
     order_by: str | None = None
 
 
-def insert(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) -> Committed:
+def insert(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, ranges: Ranges) -> Committed:
     """Insert those of `rows` whose coordinates the table does not have, as the own commit `own`.
 
     `ranges` covers every row's offset; the files of other offsets are not read. Contract and errors are
     those of `sink.append.append`; made even when nothing is inserted. Two of `rows` never have the same
     coordinates.
     """
-    same = within(own.topic_id, ranges, of=table.sql) & _same(table, records.COORDINATES)
+    same = within(ledger_commit.topic_id, ranges, of=table.sql) & _same(table, records.COORDINATES)
     merge = merge_into(rows, table, same).whenNotMatched().insertAll()
-    return _commit(merge.merge, rows.sparkSession, table, own)
+    return _commit(merge.merge, rows.sparkSession, table, ledger_commit)
 
 
-def correct(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) -> Committed:
+def correct(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, ranges: Ranges) -> Committed:
     """Bring the rows of these coordinates to what `rows` says, and insert those that are not there, as the
     REPLAY commit `own`. What is the same already is not written. `Committed.rows` counts inserts only.
 
@@ -66,12 +66,12 @@ def correct(rows: DataFrame, table: TableRef, own: OwnCommit, ranges: Ranges) ->
     """
     columns = [c for c in rows.columns if c not in records.COORDINATES]
     changed = reduce(or_, [~column_of(table, c).eqNullSafe(F.col(f"s.{quoted(c)}")) for c in columns])
-    same = within(own.topic_id, ranges, of=table.sql) & _same(table, records.COORDINATES)
+    same = within(ledger_commit.topic_id, ranges, of=table.sql) & _same(table, records.COORDINATES)
     merge = merge_into(rows, table, same).whenMatched(changed).updateAll().whenNotMatched().insertAll()
-    return _commit(merge.merge, rows.sparkSession, table, own, replay_written)
+    return _commit(merge.merge, rows.sparkSession, table, ledger_commit, replay_written)
 
 
-def upsert(versions: DataFrame, table: TableRef, own: OwnCommit, entity: Entity) -> Committed:
+def upsert(versions: DataFrame, table: TableRef, ledger_commit: LedgerCommit, entity: Entity) -> Committed:
     """Bring each entity of `versions` to its newest version, as the own commit `own`.
 
     In: `row` STRUCT of the table's columns, `deletes` BOOLEAN and `place`. The highest `order_by` wins, then
@@ -95,7 +95,7 @@ def upsert(versions: DataFrame, table: TableRef, own: OwnCommit, entity: Entity)
         .whenNotMatched(~deletes)
         .insert(values)
     )
-    return _commit(merge.merge, spark, table, own)
+    return _commit(merge.merge, spark, table, ledger_commit)
 
 
 def newest_versions(versions: DataFrame, entity: Entity) -> DataFrame:
@@ -168,35 +168,35 @@ def _commit(
     execute: Callable[[], object],
     spark: SparkSession,
     table: TableRef,
-    own: OwnCommit,
+    ledger_commit: LedgerCommit,
     arrived: Arrived = written,
 ) -> Committed:
     failure: Exception | None = None
-    with commit_lock(table), _as_own(spark, own):
+    with commit_lock(table), _as_ledger_commit(spark, ledger_commit):
         try:
             execute()
         except Exception as error:
             failure = error
     # Outside the handler: what the log says must not be taken for a consequence of the failure.
-    found = arrived(spark, table, own)
+    found = arrived(spark, table, ledger_commit)
     if found is None and failure is not None:
         raise failure
     if found is None:
         raise RetriableError(
-            f"the merge of {own.token} into {table} was skipped: seq {own.seq} is taken already"
+            f"the merge of {ledger_commit.token} into {table} was skipped: seq {ledger_commit.seq} is taken already"
         )
     return found
 
 
 @contextmanager
-def _as_own(spark: SparkSession, own: OwnCommit) -> Iterator[None]:
+def _as_ledger_commit(spark: SparkSession, ledger_commit: LedgerCommit) -> Iterator[None]:
     """MERGE takes its transaction from the session alone. Left set, the next write would be skipped in
     silence, and an OPTIMIZE would carry the marks.
     """
     options = {
-        _TXN_APP: own.txn_app,
-        _TXN_VERSION: str(own.seq),
-        _METADATA: own.to_json(),
+        _TXN_APP: ledger_commit.txn_app,
+        _TXN_VERSION: str(ledger_commit.seq),
+        _METADATA: ledger_commit.to_json(),
     }
     if not takes_settings(spark):
         raise NonRetriableError(f"this compute runs no MERGE of ours: {NEEDS[Mode.MERGE]}", CLASSIC_OR_NATIVE)

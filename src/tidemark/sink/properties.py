@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pyspark.sql import types as T
 
 from tidemark.config.stream import Destination
-from tidemark.contract.errors import ConfigError, said
+from tidemark.contract.errors import ConfigError, summary_of_error
 from tidemark.sink.statistics import PROPERTY, statistics_property
 
 OWN = {"delta.isolationLevel": "Serializable", "delta.checkpointInterval": "20"}
@@ -55,13 +55,13 @@ def refused(error: Exception, destination: Destination) -> ConfigError | None:
         return None
     listed = ", ".join(f"{name} = {value}" for name, value in about.items())
     return ConfigError(
-        f"Delta refuses destination.properties {listed}: {said(error)}", "correct or remove it"
+        f"Delta refuses destination.properties {listed}: {summary_of_error(error)}", "correct or remove it"
     )
 
 
 def spoken_of(error: Exception, destination: Destination) -> list[str]:
     """The configured properties that an error is about. Delta names some by their values alone."""
-    text = said(error)
+    text = summary_of_error(error)
     if not any(sign in type(error).__name__ or sign in text for sign in _REFUSING):
         return []
     by_name = [name for name in destination.properties if name.lower() in text.lower()]

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from tidemark.config.destination import TableRef
 from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, RetriableError
-from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.sink.append import Committed, write_own
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
+from tidemark.sink.append import Committed, write_ledger_commit
 from tidemark.sink.ledger import LedgerState, commits_since, find_token
 from tidemark.sink.lineage import takes_rows_away
 from tidemark.sink.table_log import DeltaLog, LogPage, as_of_now
@@ -65,7 +65,7 @@ def not_in_table(rows: DataFrame, table: TableRef) -> DataFrame:
     return rows.withColumns(identity).join(known, list(identity), "left_anti").select(*rows.columns)
 
 
-def append_replayed(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committed:
+def append_replayed(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit) -> Committed:
     """Append `rows`, which must not be read from the table any more, as the REPLAY commit `own`.
 
     It adds without reading, so it conflicts with no append of the stream, and the stream with none of it.
@@ -73,28 +73,28 @@ def append_replayed(rows: DataFrame, table: TableRef, own: OwnCommit) -> Committ
     one that the log has forgotten, or the table was restored or emptied meanwhile: then it has to be looked
     into again.
     """
-    found = write_own(rows, table, own, replay_written)
+    found = write_ledger_commit(rows, table, ledger_commit, replay_written)
     if found is None:
         raise RetriableError(
-            f"the write of {own.token} to {table} was skipped: seq {own.seq} is taken already"
+            f"the write of {ledger_commit.token} to {table} was skipped: seq {ledger_commit.seq} is taken already"
         )
     return found
 
 
-def replay_written(spark: SparkSession, table: TableRef, own: OwnCommit) -> Committed | None:
+def replay_written(spark: SparkSession, table: TableRef, ledger_commit: LedgerCommit) -> Committed | None:
     """The REPLAY commit of this attempt, if it is in the log. Raises RetriableError as `append_replayed`."""
-    return replay_written_in(commits_since(DeltaLog(spark, table), own.base), table, own)
+    return replay_written_in(commits_since(DeltaLog(spark, table), ledger_commit.base), table, ledger_commit)
 
 
-def replay_written_in(page: LogPage, table: TableRef, own: OwnCommit) -> Committed | None:
+def replay_written_in(page: LogPage, table: TableRef, ledger_commit: LedgerCommit) -> Committed | None:
     """As `replay_written`, in: the entries after `own.base`. Where rows were taken away among them, what was
     found in the table before may be gone: it has to be looked into again.
     """
-    entry = find_token(page, own.token)
+    entry = find_token(page, ledger_commit.token)
     if entry is not None:
         if any(takes_rows_away(e) for e in page.entries):
-            raise RetriableError(f"rows of {table} were taken away while {own.token} was decided")
-        return Committed(entry.version, entry.rows_written, own)
-    if any(e.own is not None and e.own.kind is CommitKind.REPLAY for e in page.entries):
-        raise RetriableError(f"another replay committed to {table} since version {own.base}")
+            raise RetriableError(f"rows of {table} were taken away while {ledger_commit.token} was decided")
+        return Committed(entry.version, entry.rows_written, ledger_commit)
+    if any(e.ledger_commit is not None and e.ledger_commit.kind is CommitKind.REPLAY for e in page.entries):
+        raise RetriableError(f"another replay committed to {table} since version {ledger_commit.base}")
     return None

@@ -23,7 +23,7 @@ _BETWEEN_LOOKS_S = 0.25
 
 
 @dataclass(frozen=True)
-class TableFacts:
+class TableInfo:
     """What DESCRIBE DETAIL says: identity, place, schema, properties, and how many files have its rows."""
 
     id: str
@@ -35,7 +35,7 @@ class TableFacts:
 
 
 @log_readable()
-def describe(spark: SparkSession, table: TableRef) -> TableFacts | None:
+def describe(spark: SparkSession, table: TableRef) -> TableInfo | None:
     """The table's facts, or None where there is none. Raises LedgerError where something else is there, or a
     log that cannot be read.
     """
@@ -50,7 +50,7 @@ def describe(spark: SparkSession, table: TableRef) -> TableFacts | None:
     if row["format"] != "delta":
         raise LedgerError(f"{table} is not a Delta table", "choose another destination")
     properties = dict(row["properties"] or {})
-    return TableFacts(
+    return TableInfo(
         row["id"],
         schema,
         tuple(row["partitionColumns"]),
@@ -67,7 +67,7 @@ def create(
     destination: Destination,
     *,
     sleep: Callable[[float], object] = time.sleep,
-) -> TableFacts:
+) -> TableInfo:
     """Create the table if absent; where another writer is creating it, the table is that one's.
 
     Raises SchemaConflict for columns that it cannot be laid out by, ConfigError for properties that Delta
@@ -95,8 +95,8 @@ def create(
             raise
     # For Spark a log folder without a commit is a table that exists: it is one in the making.
     for _ in range(_LOOKS):
-        if (facts := describe(spark, table)) is not None:
-            return facts
+        if (info := describe(spark, table)) is not None:
+            return info
         sleep(_BETWEEN_LOOKS_S)
     raise LedgerError(
         f"{table} has a log folder without a commit: somebody began to create it and gave up",
@@ -104,22 +104,22 @@ def create(
     )
 
 
-def check_properties(table: TableRef, facts: TableFacts) -> None:
+def check_properties(table: TableRef, info: TableInfo) -> None:
     """Refuse properties under which the ledger would be forgotten while it is needed."""
-    for name, why, hint in forgetful(facts.properties):
+    for name, why, hint in forgetful(info.properties):
         raise LedgerError(
-            f"{table} has {name} = {facts.properties[name]}: {why}", hint.format(table=table.sql)
+            f"{table} has {name} = {info.properties[name]}: {why}", hint.format(table=table.sql)
         )
 
 
 def check_schema(
-    spark: SparkSession, table: TableRef, facts: TableFacts, wanted: T.StructType, *, evolve: bool
+    spark: SparkSession, table: TableRef, info: TableInfo, wanted: T.StructType, *, evolve: bool
 ) -> None:
     """Compare the table's columns with the stream's; with `evolve` add those that are new and nullable.
 
     Raises SchemaConflict with the exact difference for anything else.
     """
-    there = {f.name.lower(): f for f in facts.schema.fields}
+    there = {f.name.lower(): f for f in info.schema.fields}
     new = [f for f in wanted.fields if f.name.lower() not in there]
     changed = [
         f"{f.name}: {there[f.name.lower()].dataType.simpleString()} in the table,"
@@ -127,7 +127,7 @@ def check_schema(
         for f in wanted.fields
         if f.name.lower() in there and not _same_type(there[f.name.lower()].dataType, f.dataType)
     ]
-    required = {f.name.lower() for f in facts.schema.fields if not f.nullable}
+    required = {f.name.lower() for f in info.schema.fields if not f.nullable}
     changed += [
         f"{name}: NOT NULL in the table, not in the stream"
         for name in sorted(required - {f.name.lower() for f in wanted.fields})

@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidemark.config.destination import TableRef
-from tidemark.contract.own_commit import OwnCommit
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.platform.capabilities import keeps_rows
 from tidemark.sink.damaged_log import log_readable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OWN_OPERATIONS = frozenset({"WRITE", "MERGE"})
+LEDGER_OPERATIONS = frozenset({"WRITE", "MERGE"})
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class LogEntry:
     timestamp: datetime | None = None
     parameters: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, str] = field(default_factory=dict)
-    own: OwnCommit | None = None
+    ledger_commit: LedgerCommit | None = None
 
     @property
     def rows_written(self) -> int:
@@ -112,5 +112,5 @@ def entry_of(
     metadata: str | None,
 ) -> LogEntry:
     """An entry of the log, with the ledger's part of it where the operation is one of ours."""
-    own = OwnCommit.from_json(metadata) if operation in OWN_OPERATIONS else None
-    return LogEntry(version, operation, timestamp, parameters, metrics, own)
+    ledger_commit = LedgerCommit.from_json(metadata) if operation in LEDGER_OPERATIONS else None
+    return LogEntry(version, operation, timestamp, parameters, metrics, ledger_commit)

@@ -23,7 +23,7 @@ def with_completed(target: Target, state: LedgerState) -> LedgerState:
     if state.newest is None or not state.newest.checkpoint or state.restored:
         return state
     position = target.checkpoint(state.newest.checkpoint).position()
-    return state if position is None else state.done_at_least(position.end)
+    return state if position is None else state.published_at_least(position.end)
 
 
 def completed_state(spark: SparkSession, target: Target, topic: Topic) -> LedgerState:

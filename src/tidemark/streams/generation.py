@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.sink.append import append_nothing, state_after
 from tidemark.sink.ledger import LedgerState
 from tidemark.source.topics import Topic
@@ -21,8 +21,8 @@ def open_generation(
     state: LedgerState,
     *,
     marks: Marks,
-    done: Marks,
-    ceiling: Marks,
+    published: Marks,
+    high_water: Marks,
     reason: str,
     kind: CommitKind = CommitKind.OPEN,
     jumped: dict[int, tuple[int, int]] | None = None,
@@ -31,14 +31,14 @@ def open_generation(
     table_id: str | None = None,
 ) -> LedgerState:
     """Make the commit of `generation_after`, and return the state after it."""
-    own = generation_after(
+    ledger_commit = generation_after(
         state,
         stream=target.name,
         run=target.run,
         topic_id=topic.id,
         marks=marks,
-        done=done,
-        ceiling=ceiling,
+        published=published,
+        high_water=high_water,
         reason=reason,
         kind=kind,
         jumped=jumped,
@@ -46,8 +46,8 @@ def open_generation(
         checkpoint=checkpoint,
         table_id=table_id,
     )
-    committed = append_nothing(spark, target.table, own, target.schema)
-    return replace(state_after(committed, replace(state, ceiling=ceiling)), restored=False)
+    committed = append_nothing(spark, target.table, ledger_commit, target.schema)
+    return replace(state_after(committed, replace(state, high_water=high_water)), restored=False)
 
 
 def generation_after(
@@ -57,18 +57,18 @@ def generation_after(
     run: str,
     topic_id: str,
     marks: Marks,
-    done: Marks,
-    ceiling: Marks,
+    published: Marks,
+    high_water: Marks,
     reason: str,
     kind: CommitKind = CommitKind.OPEN,
     jumped: dict[int, tuple[int, int]] | None = None,
     seq: int | None = None,
     checkpoint: str = "",
     table_id: str | None = None,
-) -> OwnCommit:
+) -> LedgerCommit:
     """The empty own commit that sets the marks, fenced like any other. `table_id` is kept where not given."""
     seq = state.seq + 1 if seq is None else seq
-    return OwnCommit(
+    return LedgerCommit(
         kind=kind,
         stream=stream,
         topic_id=topic_id,
@@ -76,8 +76,8 @@ def generation_after(
         seq=seq,
         base=state.version,
         marks=marks,
-        done=done,
-        ceiling=ceiling,
+        published=published,
+        high_water=high_water,
         checkpoint=checkpoint,
         jumped=jumped or {},
         replay_due=state.newest.replay_due if state.newest else 0,

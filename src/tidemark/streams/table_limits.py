@@ -9,7 +9,7 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from tidemark.sink.table import TableFacts, describe
+from tidemark.sink.table import TableInfo, describe
 from tidemark.streams.target import Target
 from tidemark.transform import DecodePlan
 from tidemark.transform.expressions import type_of, unstable, unstable_as_analysed
@@ -21,7 +21,7 @@ _CHECK = "delta.constraints."
 _CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
-def within_its_table(spark: SparkSession, target: Target, facts: TableFacts | None = None) -> Target:
+def within_its_table(spark: SparkSession, target: Target, facts: TableInfo | None = None) -> Target:
     """The target, knowing what its table refuses; those records are rejected instead of their batch.
 
     A table that is not there has the limits of its configuration.
@@ -32,7 +32,7 @@ def within_its_table(spark: SparkSession, target: Target, facts: TableFacts | No
     return replace(target, decode=replace(target.decode, limits=limits_of(spark, target.decode, facts)))
 
 
-def limits_of(spark: SparkSession, decode: DecodePlan, facts: TableFacts) -> TableLimits:
+def limits_of(spark: SparkSession, decode: DecodePlan, facts: TableInfo) -> TableLimits:
     """Constraints that cannot be judged for one record by itself are left to Delta, with a warning."""
     return TableLimits(
         partitions=named_by_value(facts.partition_columns, decode.table_schema),
@@ -70,7 +70,7 @@ def _types(schema: T.StructType, at: tuple[str, ...] = ()) -> Iterator[Constrain
             yield from _types(field.dataType, path)
 
 
-def _judged(spark: SparkSession, schema: T.StructType, facts: TableFacts) -> Iterator[Constraint]:
+def _judged(spark: SparkSession, schema: T.StructType, facts: TableInfo) -> Iterator[Constraint]:
     constraints = [*_checks(facts.properties), *_types(facts.schema)]
     if not constraints:
         return

@@ -11,7 +11,7 @@ import pytest
 
 from tidemark.config.sections import BreakerSettings
 from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriesExhausted, UsageError
-from tidemark.contract.failures import Action, Scope, Verdict
+from tidemark.contract.failures import Action, Decision, Scope
 from tidemark.resilience.breaker import Breaker, StateChange
 from tidemark.resilience.breaker_state import State, StateFile
 from tidemark.resilience.breakers import Breakers
@@ -184,8 +184,8 @@ def test_permit_comes_back_when_the_operation_is_interrupted(clocks: Clocks) -> 
 
 def test_operation_counts_once_however_many_attempts_it_took(clocks: Clocks) -> None:
     subject = breaker(clocks)
-    verdict = Verdict("NETWORK", Action.RETRY, Scope.DEPENDENCY, counts_for_breaker=True)
-    fail(subject, RetriesExhausted("x", attempts=4, verdict=verdict))
+    decision = Decision("NETWORK", Action.RETRY, Scope.DEPENDENCY, counts_for_breaker=True)
+    fail(subject, RetriesExhausted("x", attempts=4, decision=decision))
     assert subject.snapshot().failures == 1
 
 

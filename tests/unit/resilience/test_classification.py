@@ -27,11 +27,11 @@ from tidemark.contract.errors import (
     ShutdownRequested,
     TidemarkError,
 )
-from tidemark.contract.failures import Action, Facts, Link, Scope
+from tidemark.contract.failures import Action, ErrorInfo, Link, Scope
 from tidemark.resilience.classification import BUILT_IN, Classifier, classifier_for, installed_rules
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.decisions import MISSING_TOPIC, stop
+from tidemark.resilience.error_info import error_info_of
 from tidemark.resilience.rule import Rule
-from tidemark.resilience.verdicts import MISSING_TOPIC, stop
 
 classify = Classifier().classify
 
@@ -125,8 +125,8 @@ def test_own_error_is_known_when_it_comes_as_object_or_as_text(
     error: TidemarkError, action: Action, category: str, as_text: bool
 ) -> None:
     trace = f"pyspark.errors.exceptions.connect.SparkException: [STREAM_FAILED] boom\nCaused by: x.Y: {error}"
-    verdict = classify(trace if as_text else error)
-    assert (verdict.action, verdict.category) == (action, category)
+    decision = classify(trace if as_text else error)
+    assert (decision.action, decision.category) == (action, category)
 
 
 def test_users_error_is_known_when_it_is_a_subclass() -> None:
@@ -140,8 +140,8 @@ def test_users_error_is_known_when_it_is_a_subclass() -> None:
 def test_verdict_follows_when_delta_or_spark_names_a_condition(
     condition: str | None, sqlstate: str | None, action: Action
 ) -> None:
-    facts = Facts((Link("org.apache.spark.SparkException", condition=condition, sqlstate=sqlstate),))
-    assert classify(facts).action is action
+    error_info = ErrorInfo((Link("org.apache.spark.SparkException", condition=condition, sqlstate=sqlstate),))
+    assert classify(error_info).action is action
 
 
 @pytest.mark.guarantee("case: time-05")
@@ -183,36 +183,36 @@ def test_outermost_known_error_decides_when_no_veto_is_there() -> None:
 
 
 def test_wrapper_is_looked_through_when_its_cause_is_known() -> None:
-    facts = Facts(
+    error_info = ErrorInfo(
         (
             Link("StreamingQueryException", "timeout", condition="STREAM_FAILED", sqlstate="XXKST"),
             Link("java.io.UncheckedIOException", "disk"),
             Link("io.delta.exceptions.ConcurrentAppendException"),
         )
     )
-    assert classify(facts).rule == "delta-conflict"
+    assert classify(error_info).rule == "delta-conflict"
 
 
 def test_unknown_error_is_retried_within_bounds_and_counts_for_the_breaker() -> None:
-    verdict = classify(ValueError("what is this"))
-    assert (verdict.category, verdict.action, verdict.scope) == (
+    decision = classify(ValueError("what is this"))
+    assert (decision.category, decision.action, decision.scope) == (
         "UNCLASSIFIED",
         Action.RETRY,
         Scope.DEPENDENCY,
     )
-    assert verdict.counts_for_breaker
-    assert verdict.then is None
+    assert decision.counts_for_breaker
+    assert decision.then is None
 
 
 def test_an_error_of_our_own_code_concerns_the_record_when_nothing_else_is_known() -> None:
-    verdict = classify(KeyError("column"))
-    assert (verdict.action, verdict.scope) == (Action.DLQ, Scope.RECORD)
+    decision = classify(KeyError("column"))
+    assert (decision.action, decision.scope) == (Action.DLQ, Scope.RECORD)
 
 
 def test_used_up_retries_are_a_stop_when_the_topic_stays_missing() -> None:
-    exhausted = RetriesExhausted("x", attempts=4, verdict=MISSING_TOPIC)
-    verdict = classify(exhausted)
-    assert (verdict.action, verdict.scope) == (Action.STOP, Scope.PROCESS)
+    exhausted = RetriesExhausted("x", attempts=4, decision=MISSING_TOPIC)
+    decision = classify(exhausted)
+    assert (decision.action, decision.scope) == (Action.STOP, Scope.PROCESS)
 
 
 def rule(**given: object) -> FailureRule:
@@ -232,7 +232,7 @@ def rule(**given: object) -> FailureRule:
     ],
 )
 def test_configured_rule_decides_when_its_criterion_fits(criterion: dict[str, object]) -> None:
-    facts = Facts(
+    error_info = ErrorInfo(
         (
             Link(
                 "java.net.SocketTimeoutException",
@@ -245,14 +245,14 @@ def test_configured_rule_decides_when_its_criterion_fits(criterion: dict[str, ob
             ),
         )
     )
-    assert classify(facts).action is Action.RETRY
-    verdict = classifier_for([rule(**criterion)], plug_ins=()).classify(facts)
-    assert (verdict.action, verdict.rule, verdict.category) == (Action.STOP, "mine", "CONFIGURED")
+    assert classify(error_info).action is Action.RETRY
+    decision = classifier_for([rule(**criterion)], plug_ins=()).classify(error_info)
+    assert (decision.action, decision.rule, decision.category) == (Action.STOP, "mine", "CONFIGURED")
 
 
 def test_configured_rule_needs_all_its_criteria() -> None:
     both = classifier_for([rule(http=[503], message="teapot")], plug_ins=())
-    assert both.classify(Facts((Link("X", "busy", http_status=503),))).rule == "http-unavailable"
+    assert both.classify(ErrorInfo((Link("X", "busy", http_status=503),))).rule == "http-unavailable"
 
 
 def test_configured_rule_brings_its_own_retries_and_backoff() -> None:
@@ -261,10 +261,10 @@ def test_configured_rule_brings_its_own_retries_and_backoff() -> None:
         message="eventual",
         **{"max-retries": 9, "backoff": {"base": 5, "cap": 60}, "then": "STOP"},
     )
-    verdict = classifier_for([configured], plug_ins=()).classify(RuntimeError("eventual consistency"))
-    assert verdict.max_retries == 9
-    assert verdict.backoff == Backoff(base=5, cap=60)
-    assert (verdict.then, verdict.counts_for_breaker) == (Action.STOP, True)
+    decision = classifier_for([configured], plug_ins=()).classify(RuntimeError("eventual consistency"))
+    assert decision.max_retries == 9
+    assert decision.backoff == Backoff(base=5, cap=60)
+    assert (decision.then, decision.counts_for_breaker) == (Action.STOP, True)
 
 
 def test_broad_rule_cannot_lift_a_veto_but_a_rule_on_the_vetoed_error_can() -> None:
@@ -285,7 +285,7 @@ def test_configured_rule_is_refused_when_it_is_wrong(wrong: dict[str, object]) -
         rule(**wrong)
 
 
-PLUGGED = Rule("plugged", lambda facts: "teapot" in facts.message, stop("TEAPOT"))
+PLUGGED = Rule("plugged", lambda error_info: "teapot" in error_info.message, stop("TEAPOT"))
 WRONG = 7
 
 
@@ -328,14 +328,14 @@ def test_classifier_pickles_with_built_in_and_configured_rules() -> None:
 def test_every_built_in_rule_says_what_its_action_reaches() -> None:
     assert len(BUILT_IN) > 60
     for built_in in BUILT_IN:
-        verdict = built_in.verdict
-        assert verdict.counts_for_breaker <= (verdict.scope is Scope.DEPENDENCY), built_in.name
-        assert (verdict.action is Action.DLQ) == (verdict.scope is Scope.RECORD), built_in.name
+        decision = built_in.decision
+        assert decision.counts_for_breaker <= (decision.scope is Scope.DEPENDENCY), built_in.name
+        assert (decision.action is Action.DLQ) == (decision.scope is Scope.RECORD), built_in.name
 
 
 def test_facts_and_error_are_judged_alike() -> None:
     error = ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
-    assert classify(facts_of(error)) == classify(error)
+    assert classify(error_info_of(error)) == classify(error)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tidemark.config.failures import FailureRule
 from tidemark.config.stream import Processing
 from tidemark.contract.backoff import Backoff
 from tidemark.contract.errors import NonRetriableError, RetriableError, RetriesExhausted, ShutdownRequested
-from tidemark.contract.failures import Action, Facts, Link
+from tidemark.contract.failures import Action, ErrorInfo, Link
 from tidemark.resilience.classification import Classifier, classifier_for
 from tidemark.resilience.retry import Attempt, Retrier, retrier_for
 
@@ -88,8 +88,8 @@ def test_three_retries_are_four_attempts(time: Time) -> None:
     assert [attempt.number for attempt in calls] == [1, 2, 3]
     assert 5.25 <= sum(time.slept) <= 8.75
     assert isinstance(caught.value.__cause__, ConnectionError)
-    assert caught.value.facts.classes == ("ConnectionError",)
-    assert caught.value.verdict.category == "NETWORK"
+    assert caught.value.error_info.classes == ("ConnectionError",)
+    assert caught.value.decision.category == "NETWORK"
     assert "append failed 4 times" in str(caught.value)
 
 
@@ -186,7 +186,7 @@ def test_commit_loop_retries_conflicts_fifteen_times_from_100_ms(time: Time) -> 
     assert caught.value.attempts == 16
     assert 0.075 <= time.slept[0] <= 0.125
     assert max(time.slept) <= 30
-    assert not caught.value.verdict.counts_for_breaker
+    assert not caught.value.decision.counts_for_breaker
 
 
 @pytest.mark.guarantee("fault tolerance: other errors leave that loop")
@@ -215,9 +215,9 @@ def test_work_is_taken_as_done_when_only_something_after_it_failed(time: Time) -
 
 
 def test_exhaustion_survives_pickling() -> None:
-    error = RetriesExhausted("x", attempts=4, facts=Facts((Link("A", "b"),)))
+    error = RetriesExhausted("x", attempts=4, error_info=ErrorInfo((Link("A", "b"),)))
     again = pickle.loads(pickle.dumps(error))
-    assert (again.attempts, again.facts, again.verdict) == (4, error.facts, error.verdict)
+    assert (again.attempts, again.error_info, again.decision) == (4, error.error_info, error.decision)
 
 
 def test_retrier_of_a_stream_follows_its_configuration_and_pickles() -> None:

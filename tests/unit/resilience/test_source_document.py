@@ -58,9 +58,9 @@ NON_RETRIABLE = [
 @pytest.mark.guarantee("reliability: what is retriable")
 @pytest.mark.parametrize(("text", "action"), RETRIABLE, ids=[text for text, _ in RETRIABLE])
 def test_error_is_retried_when_the_source_document_calls_it_retriable(text: str, action: Action) -> None:
-    verdict = Classifier().classify(text)
-    assert (verdict.action, verdict.scope) == (action, Scope.DEPENDENCY)
-    assert verdict.rule != "unclassified"
+    decision = Classifier().classify(text)
+    assert (decision.action, decision.scope) == (action, Scope.DEPENDENCY)
+    assert decision.rule != "unclassified"
 
 
 @pytest.mark.guarantee("reliability: what is not")
@@ -68,9 +68,9 @@ def test_error_is_retried_when_the_source_document_calls_it_retriable(text: str,
 def test_error_is_not_retried_when_the_source_document_calls_it_permanent(
     text: str, action: Action, scope: Scope
 ) -> None:
-    verdict = Classifier().classify(text)
-    assert (verdict.action, verdict.scope) == (action, scope)
-    assert not verdict.counts_for_breaker
+    decision = Classifier().classify(text)
+    assert (decision.action, decision.scope) == (action, scope)
+    assert not decision.counts_for_breaker
 
 
 @pytest.mark.guarantee("reliability: HTTP statuses")
@@ -81,8 +81,8 @@ def test_status_is_retried_when_an_http_client_reports_it(status: int) -> None:
     response = httpx.Response(status, request=httpx.Request("GET", "http://registry.test"))
     with pytest.raises(httpx.HTTPStatusError) as caught:
         response.raise_for_status()
-    verdict = Classifier().classify(caught.value)
-    assert (verdict.action, verdict.scope, verdict.counts_for_breaker) == (RETRY, Scope.DEPENDENCY, True)
+    decision = Classifier().classify(caught.value)
+    assert (decision.action, decision.scope, decision.counts_for_breaker) == (RETRY, Scope.DEPENDENCY, True)
 
 
 @pytest.mark.parametrize("text", ["offset 500 of partition 3 is odd", "read 429 records", "batch 502"])

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, Observation
 
 from tidemark.config.stream import Mode
 from tidemark.contract.errors import RestartStream
-from tidemark.contract.failpoints import reach
-from tidemark.ingest.batch.conflicts import conflicts_told
-from tidemark.ingest.batch.counts import Census, census_of, count_again, letters_carried, observe
+from tidemark.contract.failpoints import failpoint
+from tidemark.ingest.batch.conflicts import report_conflicts
+from tidemark.ingest.batch.counts import BatchCounts, batch_counts_of, dead_letters_carried, observe, recount
 from tidemark.ingest.batch.held_ledger import HeldLedger
-from tidemark.ingest.batch.new_offsets import Bounds, Novelty
+from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.batch.unreadable import check_readable
 from tidemark.ingest.batch.violated import check_constraints
@@ -31,7 +31,7 @@ class Landed:
     records that the table has with other content.
     """
 
-    census: Census
+    batch_counts: BatchCounts
     committed: Committed | None = None
     seconds: float = 0.0
     failures: Mapping[str, int] | None = None
@@ -50,7 +50,7 @@ class AcceptedRows:
     routed: DataFrame
     batch_id: int
     bounds: Bounds
-    novelty: Novelty
+    new_offsets: NewOffsets
     _attempts: int = 0
 
     def land(self) -> Landed:
@@ -62,29 +62,29 @@ class AcceptedRows:
         plan = self.plan
         commits = plan.retry.for_commits(plan.processing.max_commit_retries)
         began = time.monotonic()
-        committed, census = plan.retry.call(
+        committed, batch_counts = plan.retry.call(
             lambda: commits.call(self._attempt, step="commit"), step=f"append to {plan.table}"
         )
-        reach("after-append")
+        failpoint("after-append")
         self.ledger.committed(committed)
         seconds = time.monotonic() - began
         adds_all = plan.idempotency.mode is not Mode.MERGE
-        exact = adds_all and not self.novelty.undecided
+        exact = adds_all and not self.new_offsets.uncertain
         # Where an executor died between two stages, the first is run again and observed twice.
         if (
-            census is None
-            or (exact and census.novel_accepted != committed.rows)
-            or census.read > self.bounds.offsets
+            batch_counts is None
+            or (exact and batch_counts.new_accepted != committed.rows)
+            or batch_counts.read > self.bounds.offsets
         ):
-            census = count_again(self.routed)
+            batch_counts = recount(self.routed)
         if plan.idempotency.merge_keys:
             # Every version is accepted, though only an entity's newest is a row.
-            committed = replace(committed, rows=census.novel_accepted)
-        known = census.novel_accepted - committed.rows
-        conflicts = conflicts_told(self.routed, plan, self.bounds, self.novelty, known)
-        return Landed(census, committed, seconds, conflicts=conflicts)
+            committed = replace(committed, rows=batch_counts.new_accepted)
+        known = batch_counts.new_accepted - committed.rows
+        conflicts = report_conflicts(self.routed, plan, self.bounds, self.new_offsets, known)
+        return Landed(batch_counts, committed, seconds, conflicts=conflicts)
 
-    def _attempt(self) -> tuple[Committed, Census | None]:
+    def _attempt(self) -> tuple[Committed, BatchCounts | None]:
         """Each attempt has its own token, DataFrame and observation: a failed one leaves a partial count."""
         plan, ledger = self.plan, self.ledger
         if self._attempts:
@@ -96,17 +96,17 @@ class AcceptedRows:
         self._attempts += 1
         ledger.doubt()
         observation = Observation()
-        carried = letters_carried(plan.processing.rejected_in_memory, self._tasks())
+        carried = dead_letters_carried(plan.processing.rejected_in_memory, self._tasks())
         watched = observe(self.routed, observation, carried=carried)
-        reach("before-append")
-        own = ledger.next_commit(self.batch_id, self._attempts, self.bounds)
+        failpoint("before-append")
+        ledger_commit = ledger.next_commit(self.batch_id, self._attempts, self.bounds)
         try:
-            committed = write(plan, watched, own, self.bounds, self.novelty)
+            committed = write(plan, watched, ledger_commit, self.bounds, self.new_offsets)
         except Exception as error:
             check_readable(error, plan.stream)
             check_constraints(error, self.routed.sparkSession, plan, self.bounds)
             raise
-        return committed, census_of(observation)
+        return committed, batch_counts_of(observation)
 
     def _tasks(self) -> int:
         """In how many tasks the batch lands, at most."""

@@ -15,16 +15,18 @@ from pyspark.sql import types as T
 from tidemark.config.stream import Mode
 from tidemark.contract import records
 from tidemark.contract.routes import Route
-from tidemark.ingest.batch.new_offsets import Bounds, Novelty
+from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets
 from tidemark.ingest.batch.plan import BatchPlan
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 from tidemark.sink.merge import within
 from tidemark.transform.expressions import quoted
 
 log = structlog.get_logger(__name__)
 
 
-def conflicts_told(routed: DataFrame, plan: BatchPlan, bounds: Bounds, novelty: Novelty, known: int) -> int:
+def report_conflicts(
+    routed: DataFrame, plan: BatchPlan, bounds: Bounds, new_offsets: NewOffsets, known: int
+) -> int:
     """How many of the batch's accepted records are in the table under their coordinates with other content.
 
     `known` of them were left out as landed before: where it is 0, or the table was not asked, nothing is
@@ -32,13 +34,13 @@ def conflicts_told(routed: DataFrame, plan: BatchPlan, bounds: Bounds, novelty: 
     `novel`.
     """
     merges = plan.idempotency.mode is Mode.MERGE
-    asked = bounds.ranges if merges else novelty.undecided
+    asked = bounds.ranges if merges else new_offsets.uncertain
     if known <= 0 or not asked or plan.idempotency.merge_keys:
         return 0
     try:
         found = _differing(routed, plan, asked).first()
     except PySparkException as error:
-        log.warning("known records not compared", stream=plan.stream, error=facts_of(error).summary)
+        log.warning("known records not compared", stream=plan.stream, error=error_info_of(error).summary)
         return 0
     if found is None or not found["number"]:
         return 0
@@ -56,7 +58,7 @@ def _differing(routed: DataFrame, plan: BatchPlan, asked: Mapping[int, tuple[int
     """One row: `number`, and `first` STRUCT<partition, offset>."""
     spark = routed.sparkSession
     landed = spark.table(plan.table.sql).alias("t").where(within(plan.topic.id, asked))
-    accepted = routed.where((F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("novel"))
+    accepted = routed.where((F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("is_new"))
     rows = accepted.select("row.*").alias("s")
     same_place = [F.col(f"t.{c}") == F.col(f"s.{c}") for c in records.COORDINATES]
     place = F.struct(

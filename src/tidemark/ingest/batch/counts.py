@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
-class Census:
+class BatchCounts:
     """Counts of one batch. `letters` are the rejected records, or None where they have to be read again:
     more than were carried along, one too large to be, or a Spark that carries none. Their timestamps are
     microseconds, as Python has no year after 9999 and a producer may send microseconds as milliseconds.
@@ -32,16 +32,16 @@ class Census:
     """
 
     read: int
-    novel_accepted: int
+    new_accepted: int
     rejected: int
     skipped: int
     duplicate: int
     unknown_fields: int
-    letters: list[Row] | None
+    dead_letters: list[Row] | None
     newest: datetime | None = None
 
 
-def letters_carried(asked: int, tasks: int) -> int:
+def dead_letters_carried(asked: int, tasks: int) -> int:
     """How many rejected records each task may carry, so that all of them fit the driver's result size."""
     return max(1, min(asked, _CARRIED_BYTES_IN_ALL // (LARGEST_CARRIED_BYTES * max(1, tasks))))
 
@@ -51,38 +51,38 @@ def observe(batch: DataFrame, observation: Observation, *, carried: int) -> Data
 
     Observed expressions take no FILTER clause, and min_by ignores rows whose order is NULL.
     """
-    route, novel = F.col(records.ROUTE), F.col("novel")
-    rejected = novel & (route == Route.REJECTED.value)
+    route, is_new = F.col(records.ROUTE), F.col("is_new")
+    rejected = is_new & (route == Route.REJECTED.value)
 
     def count(condition: Column) -> Column:
         return F.count(F.when(condition, F.lit(1)))
 
     order = F.when(rejected, F.struct(F.col(records.PARTITION), F.col(records.OFFSET)))
     too_large = _size() > LARGEST_CARRIED_BYTES
-    letter = F.struct(
+    dead_letter = F.struct(
         *[
             F.when(~too_large, F.col(c)).alias(c) if c in _SIZED else _carried(c).alias(c)
             for c in REJECTED_COLUMNS
         ],
         too_large.alias("left_out"),
     )
-    letters = []
+    dead_letters = []
     if observes_smallest(batch.sparkSession):
-        letters.append(F.min_by(F.when(rejected, letter), order, carried).alias("letters"))
+        dead_letters.append(F.min_by(F.when(rejected, dead_letter), order, carried).alias("letters"))
     return batch.observe(
         observation,
         F.count(F.lit(1)).alias("read"),
-        count(novel & (route == Route.ACCEPTED.value)).alias("accepted"),
+        count(is_new & (route == Route.ACCEPTED.value)).alias("accepted"),
         count(rejected).alias("rejected"),
         count(route == Route.SKIPPED.value).alias("skipped"),
-        count(~novel & (route != Route.SKIPPED.value)).alias("duplicate"),
+        count(~is_new & (route != Route.SKIPPED.value)).alias("duplicate"),
         F.coalesce(F.sum(F.col(records.UNKNOWN_FIELDS)), F.lit(0)).alias("unknown_fields"),
         F.max(F.unix_micros(records.TIMESTAMP)).alias("newest"),
-        *letters,
+        *dead_letters,
     )
 
 
-def census_of(observation: Observation) -> Census | None:
+def batch_counts_of(observation: Observation) -> BatchCounts | None:
     """What was observed, or None if it does not come: the observation of a write that never ran blocks."""
     found: dict[str, Any] = {}
 
@@ -97,25 +97,25 @@ def census_of(observation: Observation) -> Census | None:
     waiting.join(_WAIT_S)
     if "read" not in found:
         return None
-    return _census(found, _letters(found.get("letters"), found["rejected"]))
+    return _batch_counts(found, _dead_letters(found.get("letters"), found["rejected"]))
 
 
-def count_again(batch: DataFrame) -> Census:
+def recount(batch: DataFrame) -> BatchCounts:
     """The same counts by a pass of their own, where the observation cannot be trusted."""
     observation = Observation()
     observe(batch, observation, carried=1).count()
-    return _census(observation.get, None)
+    return _batch_counts(observation.get, None)
 
 
-def _census(found: Mapping[str, Any], letters: list[Row] | None) -> Census:
-    return Census(
+def _batch_counts(found: Mapping[str, Any], dead_letters: list[Row] | None) -> BatchCounts:
+    return BatchCounts(
         read=found["read"],
-        novel_accepted=found["accepted"],
+        new_accepted=found["accepted"],
         rejected=found["rejected"],
         skipped=found["skipped"],
         duplicate=found["duplicate"],
         unknown_fields=found["unknown_fields"],
-        letters=letters,
+        dead_letters=dead_letters,
         newest=_moment(found["newest"]),
     )
 
@@ -143,7 +143,7 @@ def _size() -> Column:
     return parts[0] + parts[1] + headers
 
 
-def _letters(carried: list[Row] | None, rejected: int) -> list[Row] | None:
+def _dead_letters(carried: list[Row] | None, rejected: int) -> list[Row] | None:
     # A stage that ran twice may have told of a record twice.
     unique = {(r[records.PARTITION], r[records.OFFSET]): r for r in carried or []}
     if len(unique) != rejected or any(r["left_out"] for r in unique.values()):

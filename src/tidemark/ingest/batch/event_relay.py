@@ -24,8 +24,8 @@ from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import StreamObserver
 from tidemark.ingest.batch.plan import BatchPlan
-from tidemark.ingest.monitoring.background_thread import Beside
-from tidemark.ingest.observers import retries_told
+from tidemark.ingest.monitoring.background_thread import BackgroundThread
+from tidemark.ingest.observers import notify_retries
 from tidemark.platform.session import over_connect
 
 log = structlog.get_logger(__name__)
@@ -36,7 +36,7 @@ _MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Posted(StreamObserver):
+class EventRelay(StreamObserver):
     """Writes what a batch tells into `folder`, a file an event. Picklable. What cannot be written is a
     warning in the batch's own process, never a stop.
     """
@@ -89,19 +89,19 @@ class Posted(StreamObserver):
             log.warning("a batch cannot tell of itself", folder=self.folder, error=str(error))
 
 
-def told_by(plan: BatchPlan, observers: StreamObserver) -> BatchPlan:
+def with_observers(plan: BatchPlan, observers: StreamObserver) -> BatchPlan:
     """The plan as it is used where a batch runs in another process: retries, pauses and changes of breakers
     are told to `observers`, as they are at home.
     """
-    retry = replace(plan.retry, on_retry=retries_told(plan.stream, observers))
-    breakers = plan.patience.breakers.heard_by(
+    retry = replace(plan.retry, on_retry=notify_retries(plan.stream, observers))
+    breakers = plan.availability.breakers.heard_by(
         lambda change: observers.breaker_changed(change.name, change.old, change.new, change.reason)
     )
-    patience = replace(plan.patience, breakers=breakers, retry=retry, observers=observers)
-    return replace(plan, retry=retry, patience=patience)
+    availability = replace(plan.availability, breakers=breakers, retry=retry, observers=observers)
+    return replace(plan, retry=retry, availability=availability)
 
 
-class Delivery(Beside):
+class Delivery(BackgroundThread):
     """Reads what is posted to `observers` each second and once more at the end, in the order it was told.
 
     What a former run left there is thrown away: its counts are not this process's.
@@ -137,7 +137,7 @@ class Delivery(Beside):
 
 
 @contextmanager
-def told_over(spark: SparkSession, checkpoint: str, observers: StreamObserver) -> Iterator[StreamObserver]:
+def relaying(spark: SparkSession, checkpoint: str, observers: StreamObserver) -> Iterator[StreamObserver]:
     """The observer to give to a query's batches: `observers`, or where the batches run in another process one
     that posts to them while the `with` lasts.
     """
@@ -146,7 +146,7 @@ def told_over(spark: SparkSession, checkpoint: str, observers: StreamObserver) -
         return
     folder = f"{checkpoint.removeprefix('file://').removeprefix('file:')}/{FOLDER}"
     with Delivery(folder, observers):
-        yield Posted(folder)
+        yield EventRelay(folder)
 
 
 def _tell(observers: StreamObserver, event: str, told: dict[str, Any]) -> None:

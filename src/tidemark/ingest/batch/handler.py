@@ -16,23 +16,23 @@ from pyspark.sql import DataFrame
 from tidemark.config.stream import Mode
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import BreakerOpen, DataLoss, NonRetriableError, RetriesExhausted, TidemarkError
-from tidemark.contract.failpoints import reach
+from tidemark.contract.failpoints import failpoint
 from tidemark.contract.marks import Marks
 from tidemark.contract.observer import SilentObserver, StreamObserver
-from tidemark.dead_letters.topic_setup import make_again_if_deleted
+from tidemark.dead_letters.topic_setup import recreate_if_deleted
 from tidemark.ingest.availability import DEAD_LETTERS, TABLE
 from tidemark.ingest.batch.append import AcceptedRows, Landed
-from tidemark.ingest.batch.counts import Census, count_again
-from tidemark.ingest.batch.event_relay import told_by
+from tidemark.ingest.batch.counts import BatchCounts, recount
+from tidemark.ingest.batch.event_relay import with_observers
 from tidemark.ingest.batch.held_ledger import HeldLedger
-from tidemark.ingest.batch.new_offsets import Bounds, Novelty, novelty_of, with_novelty
+from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets, new_offsets_of, with_is_new
 from tidemark.ingest.batch.outage import all_rejected, may_dead_letter, with_accepted_as_rejected
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.batch.rejected import publish_rejected
 from tidemark.ingest.batch.schema_ids import with_schema_ids
 from tidemark.ingest.idempotency.fingerprints import check_clock, counted
 from tidemark.platform.kept_rows import kept
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class IngestBatch:
         return {**vars(self), "observers": self.observers.shipped, "failure": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, plan=told_by(state["plan"], state["observers"]))
+        self.__dict__.update(state, plan=with_observers(state["plan"], state["observers"]))
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Every line about the batch carries `stream/batch` as its correlation id."""
@@ -89,7 +89,7 @@ class IngestBatch:
         self.observers.batch_landed(report)
 
     def _land(self, batch: DataFrame, batch_id: int) -> BatchReport:
-        reach("batch-start")
+        failpoint("batch-start")
         bounds = self._bounds(batch_id)
         self._check_topic()
         if self.plan.idempotency.mode is Mode.FINGERPRINT:
@@ -97,7 +97,7 @@ class IngestBatch:
             # Its memory is to run once, whatever reads the batch again.
             batch = kept(batch, eager=False)
         self._learn_schema_ids(batch)
-        routed, landed = self.plan.patience.insist(
+        routed, landed = self.plan.availability.retry_until_available(
             TABLE,
             lambda: self._to_table(batch, batch_id, bounds),
             otherwise=lambda error: self._to_dead_letters(batch, bounds, error),
@@ -105,16 +105,16 @@ class IngestBatch:
         self._check_topic()
         copies = None
         if self.plan.idempotency.mode is Mode.FINGERPRINT:
-            census = counted(batch.sparkSession, landed.census, self.plan, bounds)
-            copies = census.read - landed.census.read
-            landed = replace(landed, census=census)
+            batch_counts = counted(batch.sparkSession, landed.batch_counts, self.plan, bounds)
+            copies = batch_counts.read - landed.batch_counts.read
+            landed = replace(landed, batch_counts=batch_counts)
         report = replace(self._report(batch_id, landed), copies=copies)
-        if landed.failures is None and landed.census.rejected and self.plan.dead_letters is not None:
-            self._check_bad_share(landed.census)
-            report = replace(report, failures=self._publish(routed, landed.census))
-        self.ledger.done_up_to(bounds.end, landed=landed.failures is None)
+        if landed.failures is None and landed.batch_counts.rejected and self.plan.dead_letters is not None:
+            self._check_bad_share(landed.batch_counts)
+            report = replace(report, failures=self._publish(routed, landed.batch_counts))
+        self.ledger.published_up_to(bounds.end, landed=landed.failures is None)
         self._commit_group(bounds)
-        reach("after-group-commit")
+        failpoint("after-group-commit")
         return replace(report, ends=self._ends())
 
     def _to_table(self, batch: DataFrame, batch_id: int, bounds: Bounds) -> tuple[DataFrame, Landed]:
@@ -125,10 +125,10 @@ class IngestBatch:
         if bounds.end <= ledger.state.resume and not ledger.state.recovering:
             # Everything landed and was published before: nothing to write, all of it counted.
             read = batch.count()
-            return batch, Landed(Census(read, 0, 0, 0, read, 0, []))
-        novelty = novelty_of(bounds, ledger.state)
-        routed = with_novelty(batch, novelty)
-        return routed, self._append(routed, batch_id, bounds, novelty)
+            return batch, Landed(BatchCounts(read, 0, 0, 0, read, 0, []))
+        new_offsets = new_offsets_of(bounds, ledger.state)
+        routed = with_is_new(batch, new_offsets)
+        return routed, self._append(routed, batch_id, bounds, new_offsets)
 
     def _to_dead_letters(
         self, batch: DataFrame, bounds: Bounds, error: RetriesExhausted | BreakerOpen
@@ -138,13 +138,13 @@ class IngestBatch:
         if not may_dead_letter(plan, error):
             return None
         self.ledger.check_joins(bounds)
-        routed = with_novelty(batch, novelty_of(bounds, self.ledger.state))
-        census = count_again(routed)
-        self._check_bad_share(census)
-        in_all = all_rejected(census)
-        refused = with_accepted_as_rejected(routed, facts_of(error).summary)
+        routed = with_is_new(batch, new_offsets_of(bounds, self.ledger.state))
+        batch_counts = recount(routed)
+        self._check_bad_share(batch_counts)
+        in_all = all_rejected(batch_counts)
+        refused = with_accepted_as_rejected(routed, error_info_of(error).summary)
         try:
-            failures = plan.patience.attempt(DEAD_LETTERS, lambda: self._publish_once(refused, in_all))
+            failures = plan.availability.attempt(DEAD_LETTERS, lambda: self._publish_once(refused, in_all))
         except (RetriesExhausted, BreakerOpen) as also:
             log.warning("neither table nor DLQ can be written", stream=plan.stream, error=also.message)
             return None
@@ -172,39 +172,41 @@ class IngestBatch:
             decode = with_schema_ids(batch, self.plan.decode, self.plan.registry, self.plan.retry)
             self.plan = replace(self.plan, decode=decode)
 
-    def _append(self, routed: DataFrame, batch_id: int, bounds: Bounds, novelty: Novelty) -> Landed:
-        return AcceptedRows(self.plan, self.ledger, routed, batch_id, bounds, novelty).land()
+    def _append(self, routed: DataFrame, batch_id: int, bounds: Bounds, new_offsets: NewOffsets) -> Landed:
+        return AcceptedRows(self.plan, self.ledger, routed, batch_id, bounds, new_offsets).land()
 
-    def _check_bad_share(self, census: Census) -> None:
+    def _check_bad_share(self, batch_counts: BatchCounts) -> None:
         """Judged before the first dead letter is sent. The rejected stay between done and marks, so they
         are decoded again after the mend, and what is right then lands.
         """
         most = self.plan.processing.max_bad_share
-        if most is not None and census.read and census.rejected / census.read > most:
+        if most is not None and batch_counts.read and batch_counts.rejected / batch_counts.read > most:
             raise NonRetriableError(
-                f"{census.rejected} of {census.read} records of {self.plan.stream} are bad, more than"
+                f"{batch_counts.rejected} of {batch_counts.read} records of {self.plan.stream} are bad, more than"
                 f" max-bad-share {most:g}; none of them was published",
                 "mend the schema or the producer and start again: they are decoded again then;"
                 " or raise processing.max-bad-share to dead-letter them",
             )
 
-    def _publish(self, routed: DataFrame, census: Census) -> Mapping[str, int]:
+    def _publish(self, routed: DataFrame, batch_counts: BatchCounts) -> Mapping[str, int]:
         """Step 4. Its rows are in the table already, so nothing can replace it: it waits for the DLQ."""
-        reach("before-publish")
-        failures = self.plan.patience.insist(DEAD_LETTERS, lambda: self._publish_once(routed, census))
-        reach("after-publish")
+        failpoint("before-publish")
+        failures = self.plan.availability.retry_until_available(
+            DEAD_LETTERS, lambda: self._publish_once(routed, batch_counts)
+        )
+        failpoint("after-publish")
         return failures
 
-    def _publish_once(self, routed: DataFrame, census: Census) -> Mapping[str, int]:
-        letters = self.plan.dead_letters
-        assert letters is not None
+    def _publish_once(self, routed: DataFrame, batch_counts: BatchCounts) -> Mapping[str, int]:
+        dead_letters = self.plan.dead_letters
+        assert dead_letters is not None
 
         def publish() -> Mapping[str, int]:
-            reach("publish")
+            failpoint("publish")
             try:
-                return publish_rejected(routed, census, letters)
+                return publish_rejected(routed, batch_counts, dead_letters)
             except Exception:
-                make_again_if_deleted(letters, self.plan.admin)
+                recreate_if_deleted(dead_letters, self.plan.admin)
                 raise
 
         return self.plan.retry.call(publish, step="publish dead letters")
@@ -234,22 +236,22 @@ class IngestBatch:
             return None
 
     def _report(self, batch_id: int, landed: Landed) -> BatchReport:
-        census, committed = landed.census, landed.committed
+        batch_counts, committed = landed.batch_counts, landed.committed
         accepted = committed.rows if committed else 0
         report = BatchReport(
             stream=self.plan.stream,
             batch_id=batch_id,
-            read=census.read,
+            read=batch_counts.read,
             accepted=accepted,
-            rejected=census.rejected,
-            skipped=census.skipped,
-            duplicate=census.duplicate + census.novel_accepted - accepted,
-            unknown_fields=census.unknown_fields,
+            rejected=batch_counts.rejected,
+            skipped=batch_counts.skipped,
+            duplicate=batch_counts.duplicate + batch_counts.new_accepted - accepted,
+            unknown_fields=batch_counts.unknown_fields,
             version=committed.version if committed else None,
             marks=self.ledger.state.marks,
             commit_seconds=landed.seconds,
             failures=landed.failures or {},
-            newest=census.newest,
+            newest=batch_counts.newest,
             files_written=committed.files if committed else 0,
             bytes_written=committed.bytes if committed else 0,
             conflicts=landed.conflicts,
@@ -269,7 +271,7 @@ class IngestBatch:
         return report
 
     def _tell_failure(self, batch_id: int, error: Exception) -> None:
-        facts = facts_of(error)
+        facts = error_info_of(error)
         verdict = self.plan.retry.classifier.classify(error)
         self.observers.batch_failed(
             self.plan.stream,

@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidemark.contract.errors import RestartStream
-from tidemark.contract.failpoints import reach
+from tidemark.contract.failpoints import failpoint
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.ingest.batch.new_offsets import Bounds
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.sink.append import Committed, check_still_ours, state_after
@@ -62,7 +62,7 @@ class HeldLedger:
         """
         if time.monotonic() - self.read_at < _FRESH_S:
             return
-        reach("read-log")
+        failpoint("read-log")
         self.compare(read_state(DeltaLog(spark, self.plan.table)))
         self.read_at = time.monotonic()
 
@@ -71,7 +71,7 @@ class HeldLedger:
         known = self.state
         state = in_generation(read, self.plan.topic.id)
         check_still_ours(self.plan.table, known, state, run=self.plan.run)
-        self.state = state.done_at_least(known.done.highest(self.completed))
+        self.state = state.published_at_least(known.published.highest(self.completed))
 
     def doubt(self) -> None:
         """Something is under way that may move it: the next `refresh` reads the log."""
@@ -92,14 +92,14 @@ class HeldLedger:
 
     def next_commit(
         self, batch: int | str, attempt: int, bounds: Bounds, *, kind: CommitKind = CommitKind.BATCH
-    ) -> OwnCommit:
+    ) -> LedgerCommit:
         """The own commit of a batch: its marks are the batch's ends, never lower than before. What was
         dead-lettered below the batch is recorded as jumped.
         """
         state = self.state
         marks = state.marks.highest(bounds.end)
         jumped = state.marks.behind(bounds.start)
-        return OwnCommit(
+        return LedgerCommit(
             kind=kind,
             stream=self.plan.stream,
             topic_id=self.plan.topic.id,
@@ -107,8 +107,8 @@ class HeldLedger:
             seq=state.seq + 1,
             base=state.version,
             marks=marks,
-            done=state.done.highest(self.completed.lowest(marks)),
-            ceiling=state.ceiling.highest(marks),
+            published=state.published.highest(self.completed.lowest(marks)),
+            high_water=state.high_water.highest(marks),
             checkpoint=self.plan.checkpoint_id,
             counts=self.counts,
             jumped=jumped,
@@ -136,11 +136,11 @@ class HeldLedger:
         self.state = state_after(commit, self.state)
         self.read_at = time.monotonic()
 
-    def done_up_to(self, end: Marks, *, landed: bool = True) -> None:
+    def published_up_to(self, end: Marks, *, landed: bool = True) -> None:
         """A batch is complete up to there; the next commit says so. Not `landed`: as dead letters alone."""
         self.completed = self.completed.highest(end)
         if not landed:
             if self.unrecorded is None:
                 self.dead_lettered_from = self.state.marks
             self.dead_lettered = self.dead_lettered.highest(end)
-        self.state = self.state.done_at_least(self.completed)
+        self.state = self.state.published_at_least(self.completed)

@@ -40,7 +40,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Novelty:
+class NewOffsets:
     """What the marks say about the offsets of one batch.
 
     A partition is `fresh` from its mark on. Offsets in `undecided` ranges are neither surely new nor
@@ -48,66 +48,66 @@ class Novelty:
     """
 
     fresh: Mapping[int, int]
-    undecided: Mapping[int, tuple[int, int]]
+    uncertain: Mapping[int, tuple[int, int]]
 
     @property
     def all_fresh(self) -> bool:
         """Every record is new: no filter, no look at the table."""
-        return not self.fresh and not self.undecided
+        return not self.fresh and not self.uncertain
 
     def is_fresh(self) -> Column:
         return _any(
             [(F.col(records.PARTITION) == p) & (F.col(records.OFFSET) >= o) for p, o in self.fresh.items()]
         )
 
-    def is_undecided(self) -> Column:
-        return _any([_within(p, *r) for p, r in self.undecided.items()])
+    def is_uncertain(self) -> Column:
+        return _any([_within(p, *r) for p, r in self.uncertain.items()])
 
 
-def novelty_of(bounds: Bounds, state: LedgerState) -> Novelty:
+def new_offsets_of(bounds: Bounds, state: LedgerState) -> NewOffsets:
     """Split the batch's offsets by the marks. Partitions whose offsets are all new are left to `fresh`
     from the batch's start; where that is so of every partition the result is `all_fresh`.
     """
     fresh: dict[int, int] = {}
-    undecided: dict[int, tuple[int, int]] = {}
+    uncertain: dict[int, tuple[int, int]] = {}
     for p in bounds.partitions:
         start, end = bounds.start.at(p), bounds.end[p]
-        mark, done, ceiling = state.marks.at(p), state.done.at(p), state.ceiling.at(p)
-        fresh_from = max(mark, ceiling)
-        asked = (max(start, min(mark, done)), min(end, fresh_from))
+        mark, published, high_water = state.marks.at(p), state.published.at(p), state.high_water.at(p)
+        fresh_from = max(mark, high_water)
+        asked = (max(start, min(mark, published)), min(end, fresh_from))
         if asked[0] < asked[1]:
-            undecided[p] = asked
+            uncertain[p] = asked
         fresh[p] = max(start, fresh_from)
-    untouched = not undecided and all(fresh[p] == bounds.start.at(p) for p in bounds.partitions)
-    found = Novelty({}, {}) if untouched else Novelty(fresh, undecided)
+    untouched = not uncertain and all(fresh[p] == bounds.start.at(p) for p in bounds.partitions)
+    found = NewOffsets({}, {}) if untouched else NewOffsets(fresh, uncertain)
     log.debug(
         "idempotency",
         start=dict(bounds.start),
         end=dict(bounds.end),
         marks=dict(state.marks),
         all_new=found.all_fresh,
-        asked_of_the_table=dict(found.undecided),
+        asked_of_the_table=dict(found.uncertain),
     )
     return found
 
 
-def taken_as_novel(classified: DataFrame) -> DataFrame:
+def all_taken_as_new(classified: DataFrame) -> DataFrame:
     """Adds `novel`, true, to a stream: within its last projection this costs no copy of each row."""
-    return classified.withColumn("novel", F.lit(True))
+    return classified.withColumn("is_new", F.lit(True))
 
 
-def with_novelty(batch: DataFrame, novelty: Novelty) -> DataFrame:
+def with_is_new(batch: DataFrame, new_offsets: NewOffsets) -> DataFrame:
     """Decides `novel` BOOLEAN (new, or for the table to decide); what is not novel is a duplicate."""
-    if novelty.all_fresh:
+    if new_offsets.all_fresh:
         return batch
-    return batch.withColumn("novel", novelty.is_fresh() | novelty.is_undecided())
+    return batch.withColumn("is_new", new_offsets.is_fresh() | new_offsets.is_uncertain())
 
 
-def not_landed(accepted: DataFrame, table: TableRef, topic_id: str, novelty: Novelty) -> DataFrame:
+def not_landed(accepted: DataFrame, table: TableRef, topic_id: str, new_offsets: NewOffsets) -> DataFrame:
     """Leaves out records that the table has already. Reads only files that cover the undecided offsets."""
-    if not novelty.undecided:
+    if not new_offsets.uncertain:
         return accepted
-    landed = landed_coordinates(accepted.sparkSession, table, topic_id, novelty.undecided)
+    landed = landed_coordinates(accepted.sparkSession, table, topic_id, new_offsets.uncertain)
     keys = [F.col(f"a.{c}") == F.col(f"landed.{c}") for c in records.COORDINATES]
     return accepted.alias("a").join(landed.alias("landed"), keys, "left_anti")
 

@@ -14,7 +14,7 @@ from tidemark.contract.errors import BreakerOpen, RetriesExhausted
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.contract.failures import Action
 from tidemark.contract.routes import Route
-from tidemark.ingest.batch.counts import Census
+from tidemark.ingest.batch.counts import BatchCounts
 from tidemark.ingest.batch.plan import BatchPlan
 
 STAGE = "append"
@@ -33,8 +33,13 @@ def may_dead_letter(plan: BatchPlan, error: RetriesExhausted | BreakerOpen) -> b
     return wanted and plan.dead_letters is not None and not on_one_store(plan.table, plan.checkpoint.path)
 
 
-def all_rejected(census: Census) -> Census:
-    return replace(census, rejected=census.rejected + census.novel_accepted, novel_accepted=0, letters=None)
+def all_rejected(batch_counts: BatchCounts) -> BatchCounts:
+    return replace(
+        batch_counts,
+        rejected=batch_counts.rejected + batch_counts.new_accepted,
+        new_accepted=0,
+        dead_letters=None,
+    )
 
 
 def with_accepted_as_rejected(routed: DataFrame, why: str) -> DataFrame:
@@ -43,7 +48,7 @@ def with_accepted_as_rejected(routed: DataFrame, why: str) -> DataFrame:
     In and out: classified records with `novel`. What the table would decide is among them: it cannot be
     asked, and a replay that finds a record landed resolves its dead letter.
     """
-    good = (F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("novel")
+    good = (F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("is_new")
     failure = F.struct(
         F.lit(FailureCode.DEPENDENCY_UNAVAILABLE.value).alias("code"),
         F.lit(STAGE).alias("stage"),

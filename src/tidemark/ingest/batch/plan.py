@@ -8,7 +8,7 @@ from tidemark.config.destination import TableRef
 from tidemark.config.stream import Idempotency, Processing
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters.topic import DeadLetterTopic
-from tidemark.ingest.availability import Patience
+from tidemark.ingest.availability import Availability
 from tidemark.resilience.retry import Retrier
 from tidemark.source.checkpoint import Checkpoint
 from tidemark.source.groups import GroupOffsets
@@ -32,7 +32,7 @@ class BatchPlan:
     dead_letters: DeadLetterTopic | None
     group: GroupOffsets | None
     retry: Retrier
-    patience: Patience
+    availability: Availability
     decode: DecodePlan | None
     registry: SchemaRegistry | None
     idempotency: Idempotency = field(default_factory=Idempotency)

@@ -15,7 +15,7 @@ from tidemark.contract.correlation import correlation_id_of
 from tidemark.contract.routes import Route
 from tidemark.dead_letters.oversized import keep_oversized
 from tidemark.dead_letters.topic import REJECTED_COLUMNS, DeadLetterTopic
-from tidemark.ingest.batch.counts import LARGEST_CARRIED_BYTES, Census
+from tidemark.ingest.batch.counts import LARGEST_CARRIED_BYTES, BatchCounts
 from tidemark.platform.kept_rows import kept
 from tidemark.platform.local_rows import rows_of
 
@@ -28,53 +28,55 @@ CARRIED_SCHEMA = f"{_ENVELOPE}, {records.FAILURE} {records.FAILURE_DDL}"
 """Rejected records in the driver: their timestamps are microseconds (`census.Census`)."""
 
 
-def publish_rejected(routed: DataFrame, census: Census, letters: DeadLetterTopic) -> Mapping[str, int]:
+def publish_rejected(
+    routed: DataFrame, batch_counts: BatchCounts, dead_letters: DeadLetterTopic
+) -> Mapping[str, int]:
     """Publish, and return how many there are per failure code when every one is acknowledged.
 
     Where the pass over the batch did not carry them all along, they are read a second time, and they alone.
     The bytes of one that is too large for the topic are in the DLQ table before its pointer is published.
     """
-    if census.letters is not None:
-        rows = [tuple(row[c] for c in REJECTED_COLUMNS) for row in census.letters]
+    if batch_counts.dead_letters is not None:
+        rows = [tuple(row[c] for c in REJECTED_COLUMNS) for row in batch_counts.dead_letters]
         carried = rows_of(routed.sparkSession, rows, CARRIED_SCHEMA).withColumn(
             records.TIMESTAMP, F.timestamp_micros(records.TIMESTAMP)
         )
-        if letters.max_bytes < _SURELY_FITS:
-            keep_oversized(carried, letters)
-        letters.publish(carried)
-        _tell_each(census.letters)
-        return _told(Counter(row[records.FAILURE]["code"] for row in census.letters), letters)
-    is_rejected = (F.col(records.ROUTE) == Route.REJECTED.value) & F.col("novel")
+        if dead_letters.max_bytes < _SURELY_FITS:
+            keep_oversized(carried, dead_letters)
+        dead_letters.publish(carried)
+        _tell_each(batch_counts.dead_letters)
+        return _told(Counter(row[records.FAILURE]["code"] for row in batch_counts.dead_letters), dead_letters)
+    is_rejected = (F.col(records.ROUTE) == Route.REJECTED.value) & F.col("is_new")
     # Kept for the count: an observation does not answer on Spark's way of writing to Kafka.
     rejected = kept(routed.where(is_rejected).select(*REJECTED_COLUMNS), eager=False)
     counted = (
         rejected.groupBy(F.col(f"{records.FAILURE}.code").alias("code"))
-        .agg(F.count(F.lit(1)).alias("letters"), F.max(letters.too_large()).alias("oversized"))
+        .agg(F.count(F.lit(1)).alias("letters"), F.max(dead_letters.too_large()).alias("oversized"))
         .collect()
     )
     if any(row["oversized"] for row in counted):
-        keep_oversized(rejected, letters)
-    letters.publish(rejected)
-    return _told({row["code"]: row["letters"] for row in counted}, letters)
+        keep_oversized(rejected, dead_letters)
+    dead_letters.publish(rejected)
+    return _told({row["code"]: row["letters"] for row in counted}, dead_letters)
 
 
-def _told(codes: Mapping[str, int], letters: DeadLetterTopic) -> Mapping[str, int]:
+def _told(codes: Mapping[str, int], dead_letters: DeadLetterTopic) -> Mapping[str, int]:
     """One line a batch, at INFO."""
     log.info(
         "dead letters published",
-        stream=letters.stream,
-        topic=letters.name,
-        letters=sum(codes.values()),
+        stream=dead_letters.stream,
+        topic=dead_letters.name,
+        dead_letters=sum(codes.values()),
         codes=dict(codes),
     )
     return codes
 
 
-def _tell_each(letters: Sequence[Row]) -> None:
+def _tell_each(dead_letters: Sequence[Row]) -> None:
     """One line a record, at DEBUG."""
     if not logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
         return
-    for row in letters:
+    for row in dead_letters:
         where = f"{row[records.TOPIC]}-{row[records.PARTITION]}-{row[records.OFFSET]}"
         headers = [(h["name"], h["value"]) for h in row[records.HEADERS] or ()]
         log.debug(

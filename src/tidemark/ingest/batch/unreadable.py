@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tidemark.contract.errors import DataLoss
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 
 _AT = re.compile(r"Record (?:batch )?for partition (\S+)-(\d+) at offset (\d+) is invalid, cause: ([^\n]*)")
 
@@ -14,7 +14,7 @@ def check_readable(error: Exception, stream: str) -> None:
     """Raises DataLoss, with partition and offset, where `error` says that a fetched record is damaged: no
     retry mends that, and no other reader gets past it either. Returns where it is about something else.
     """
-    for link in facts_of(error).links:
+    for link in error_info_of(error).links:
         found = _AT.search(link.message)
         if found is not None:
             topic, partition, offset, why = found.groups()

@@ -8,7 +8,7 @@ from tidemark.contract.errors import NonRetriableError, RestartStream
 from tidemark.contract.failures import in_one_line
 from tidemark.ingest.batch.new_offsets import Bounds
 from tidemark.ingest.batch.plan import BatchPlan
-from tidemark.resilience.facts import facts_of
+from tidemark.resilience.error_info import error_info_of
 from tidemark.sink import table as tables
 from tidemark.streams.table_limits import limits_of
 
@@ -24,7 +24,7 @@ def check_constraints(error: Exception, spark: SparkSession, plan: BatchPlan, bo
     the next start knows them. Raises NonRetriableError where they are the same, so that no rule can tell the
     row. Returns where `error` is about something else.
     """
-    told = [link.message for link in facts_of(error).links if link.condition in _VIOLATED]
+    told = [link.message for link in error_info_of(error).links if link.condition in _VIOLATED]
     if not told:
         return
     facts = tables.describe(spark, plan.table)

@@ -17,8 +17,8 @@ from tidemark.contract.dead_letters import REPLAYED_FROM
 from tidemark.contract.errors import DataLoss, RestartStream
 from tidemark.contract.marks import Marks
 from tidemark.contract.routes import Route
-from tidemark.ingest.batch.counts import Census
-from tidemark.ingest.batch.new_offsets import Bounds, Novelty, landed_coordinates
+from tidemark.ingest.batch.counts import BatchCounts
+from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets, landed_coordinates
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.source.checkpoint import BatchClock, Checkpoint
 from tidemark.source.reader import read_range
@@ -49,35 +49,35 @@ def delay_ms(options: Idempotency) -> int:
     return (_ms(options.retention) + _interval_ms(options) + 1) // 2
 
 
-def counted(spark: SparkSession, census: Census, plan: BatchPlan, bounds: Bounds) -> Census:
+def counted(spark: SparkSession, batch_counts: BatchCounts, plan: BatchPlan, bounds: Bounds) -> BatchCounts:
     """The census of what was left, with what `drop_seen` left out added as duplicates.
 
     The operator tells nobody in time how many it dropped. As many records as offsets: none. Otherwise
     the batch's records are counted at the broker once more, without decoding (offsets have holes).
     """
-    if census.read == sum(bounds.end[p] - bounds.start.at(p) for p in bounds.partitions):
-        return census
+    if batch_counts.read == sum(bounds.end[p] - bounds.start.at(p) for p in bounds.partitions):
+        return batch_counts
     end = Marks({p: bounds.end[p] for p in bounds.partitions})
     batch = read_range(spark, plan.admin.kafka, plan.topic, start=bounds.start, end=end)
     read = plan.retry.call(batch.count, step="count the records of the batch")
-    dropped = read - census.read
+    dropped = read - batch_counts.read
     if dropped < 0:
         raise DataLoss(
-            f"a batch of {plan.stream} has {census.read} records, but the topic only {read} in its place",
+            f"a batch of {plan.stream} has {batch_counts.read} records, but the topic only {read} in its place",
             "please report this; the marks stand",
         )
-    return replace(census, read=read, duplicate=census.duplicate + dropped)
+    return replace(batch_counts, read=read, duplicate=batch_counts.duplicate + dropped)
 
 
-def not_landed_as_copy(accepted: DataFrame, plan: BatchPlan, novelty: Novelty) -> DataFrame:
+def not_landed_as_copy(accepted: DataFrame, plan: BatchPlan, new_offsets: NewOffsets) -> DataFrame:
     """Leaves out records of which the table has a copy from the undecided offsets.
 
     Of two copies in one batch either may be the first, so when the batch runs again the other one may
     have been dropped. Which contents landed is told by the topic: the table's coordinates, read again.
     """
-    if not novelty.undecided:
+    if not new_offsets.uncertain:
         return accepted
-    ranges = novelty.undecided
+    ranges = new_offsets.uncertain
     again = read_range(
         accepted.sparkSession,
         plan.admin.kafka,

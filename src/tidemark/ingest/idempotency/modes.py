@@ -9,9 +9,9 @@ from tidemark.config.serverless import CLASSIC_OR_NATIVE, NEEDS
 from tidemark.config.stream import Idempotency, Mode
 from tidemark.contract import records
 from tidemark.contract.errors import ConfigError
-from tidemark.contract.own_commit import OwnCommit
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.contract.routes import Route
-from tidemark.ingest.batch.new_offsets import Bounds, Novelty, not_landed
+from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets, not_landed
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.idempotency.fingerprints import drop_seen, not_landed_as_copy
 from tidemark.ingest.idempotency.upserts import versions, with_tombstones
@@ -54,7 +54,9 @@ def _check_can(spark: SparkSession, target: Target, options: Idempotency) -> Non
         )
 
 
-def write(plan: BatchPlan, routed: DataFrame, own: OwnCommit, bounds: Bounds, novelty: Novelty) -> Committed:
+def write(
+    plan: BatchPlan, routed: DataFrame, ledger_commit: LedgerCommit, bounds: Bounds, new_offsets: NewOffsets
+) -> Committed:
     """The new accepted rows of a batch as one own commit; see `sink.append.append` for what it guarantees.
 
     In: classified records with `novel`.
@@ -62,11 +64,11 @@ def write(plan: BatchPlan, routed: DataFrame, own: OwnCommit, bounds: Bounds, no
     options = plan.idempotency
     if options.merge_keys:
         entity = Entity(options.merge_keys, options.order_by)
-        return upsert(versions(routed), plan.table, own, entity)
-    accepted = routed.where((F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("novel"))
+        return upsert(versions(routed), plan.table, ledger_commit, entity)
+    accepted = routed.where((F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("is_new"))
     if options.mode is Mode.MERGE:
-        return insert(accepted.select("row.*"), plan.table, own, bounds.ranges)
-    new = not_landed(accepted, plan.table, plan.topic.id, novelty)
+        return insert(accepted.select("row.*"), plan.table, ledger_commit, bounds.ranges)
+    new = not_landed(accepted, plan.table, plan.topic.id, new_offsets)
     if options.mode is Mode.FINGERPRINT:
-        new = not_landed_as_copy(new, plan, novelty)
-    return append(new.select("row.*"), plan.table, own)
+        new = not_landed_as_copy(new, plan, new_offsets)
+    return append(new.select("row.*"), plan.table, ledger_commit)

@@ -62,14 +62,14 @@ def versions(routed: DataFrame) -> DataFrame:
     """
     route = F.col(records.ROUTE)
     deletes = (route == Route.SKIPPED.value) & F.col(records.ROW).isNotNull()
-    wanted = F.col("novel") & ((route == Route.ACCEPTED.value) | deletes)
+    wanted = F.col("is_new") & ((route == Route.ACCEPTED.value) | deletes)
     return routed.where(wanted).select(records.ROW, deletes.alias(DELETES), _place().alias(PLACE))
 
 
 def _place() -> Column:
     headers = F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
-    letter = F.try_element_at(F.filter(headers, lambda h: h["name"] == REPLAYED_FROM), F.lit(-1))
-    parts = F.split(F.decode(letter["value"], "utf-8"), ":")
+    dead_letter = F.try_element_at(F.filter(headers, lambda h: h["name"] == REPLAYED_FROM), F.lit(-1))
+    parts = F.split(F.decode(dead_letter["value"], "utf-8"), ":")
     of_this_topic = F.try_element_at(parts, F.lit(1)) == F.col(records.TOPIC_ID)
     partition = F.try_element_at(parts, F.lit(2)).try_cast("int")
     offset = F.try_element_at(parts, F.lit(3)).try_cast("bigint")

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Beside(ABC):
+class BackgroundThread(ABC):
     """Runs `_run_beside` in a daemon thread; it has to return soon after `_over` is set.
 
     At the end it is waited for, `ends_within` seconds at most: a process never hangs on it.

@@ -25,7 +25,7 @@ def board_of(
     metrics: Metrics,
     *,
     spark: Callable[[], SparkSession],
-    facts: Callable[[], Mapping[str, named.StreamFacts]],
+    facts: Callable[[], Mapping[str, named.StreamInfo]],
     outcomes: Callable[[], Mapping[str, str | None]],
     rate: named.DeadLetterRate | None = None,
     waiting: Callable[[], Sequence[str] | None] | None = None,

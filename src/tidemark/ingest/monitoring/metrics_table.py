@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.errors import said
+from tidemark.contract.errors import summary_of_error
 from tidemark.contract.observer import StreamObserver
-from tidemark.ingest.monitoring.background_thread import Beside
+from tidemark.ingest.monitoring.background_thread import BackgroundThread
 from tidemark.monitoring.metrics import Metrics
 from tidemark.platform.local_rows import rows_of
 
@@ -39,7 +39,7 @@ def pause_after(took: float, *, every: float) -> float:
     return max(every, min(_LONGEST_PAUSE_S, took * _SELDOM))
 
 
-class MetricsTable(Beside, StreamObserver):
+class MetricsTable(BackgroundThread, StreamObserver):
     """Rows wait in memory and are appended by a thread of its own every `every` seconds, and at the end.
 
     Where an append takes longer than a hundredth of that, the next one waits a hundred times as long, five
@@ -94,7 +94,7 @@ class MetricsTable(Beside, StreamObserver):
                 writer.saveAsTable(self._table.sql)
         except Exception as error:
             self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
-            told = said(error)
+            told = summary_of_error(error)
             log.warning("metrics not written; the stream goes on", table=str(self._table), error=told)
             return 0
         self._kept = []

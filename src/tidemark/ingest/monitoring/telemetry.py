@@ -15,7 +15,7 @@ from tidemark.ingest.monitoring.health_checks import board_of
 from tidemark.ingest.monitoring.metrics_table import MetricsTable
 from tidemark.ingest.monitoring.watch import Watch
 from tidemark.monitoring.endpoints import endpoints
-from tidemark.monitoring.indicators import StreamFacts
+from tidemark.monitoring.indicators import StreamInfo
 from tidemark.monitoring.metrics import Metrics
 from tidemark.monitoring.recording import MetricsObserver, Seen
 from tidemark.platform.session import on_databricks, over_connect
@@ -80,7 +80,7 @@ def _read(settings: Settings, spark: SparkSession) -> list[StreamStatus]:
     return [status for name in settings.streams for status in status_of(logs_of(spark), settings, name)]
 
 
-def _seen(watch: Watch, observer: MetricsObserver) -> dict[str, StreamFacts]:
+def _seen(watch: Watch, observer: MetricsObserver) -> dict[str, StreamInfo]:
     """Lag and age by the logs; whether a query runs, and what ended it, by this process."""
     told = observer.facts()
     return {

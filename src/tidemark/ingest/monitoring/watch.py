@@ -12,9 +12,9 @@ from datetime import datetime
 import structlog
 
 from tidemark.config.settings import Settings
-from tidemark.contract.errors import said
-from tidemark.ingest.monitoring.background_thread import Beside
-from tidemark.monitoring.indicators import StreamFacts
+from tidemark.contract.errors import summary_of_error
+from tidemark.ingest.monitoring.background_thread import BackgroundThread
+from tidemark.monitoring.indicators import StreamInfo
 from tidemark.monitoring.metrics import Metrics
 from tidemark.source.ages import timestamps_at
 from tidemark.source.topics import KafkaAdmin
@@ -35,7 +35,7 @@ class Point:
     done: int
 
 
-class Watch(Beside):
+class Watch(BackgroundThread):
     """A thread that looks, sets the gauges and keeps the last points for charts. Never raises into anybody.
 
     `statuses` is the last look that succeeded; `problem` why the newest did not, or None. Without
@@ -76,10 +76,10 @@ class Watch(Beside):
         done = sum(p.mark for s in self.statuses.values() for p in s.partitions)
         return float(done), self._metrics.total("tidemark_dead_letter_topic_records")
 
-    def facts(self) -> dict[str, StreamFacts]:
+    def facts(self) -> dict[str, StreamInfo]:
         """For the indicator of freshness: whether a query runs cannot be seen from outside."""
         return {
-            name: StreamFacts(
+            name: StreamInfo(
                 running=None,
                 lag=s.lag if s.topic_id is not None else None,
                 commit_age=self._metrics.commit_age(name),
@@ -136,7 +136,7 @@ class Watch(Beside):
         self._metrics.set("tidemark_dead_letter_topic_age_seconds", age, stream=stream)
 
     def _note(self, error: Exception) -> None:
-        told = said(error)
+        told = summary_of_error(error)
         if told != self.problem:
             log.warning("the streams cannot be looked at", error=told)
         self.problem = told

@@ -57,26 +57,26 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
     longer has what was not read, NonRetriableError without a topic. Nothing is half-made then.
     """
     topic = admin.describe(target.stream.kafka_topic)
-    facts = tables.describe(spark, target.table)
-    if facts is None:
+    info = tables.describe(spark, target.table)
+    if info is None:
         refuse_lost_table(target)
-        facts = tables.create(spark, target.table, target.schema, target.destination)
-    tables.check_properties(target.table, facts)
+        info = tables.create(spark, target.table, target.schema, target.destination)
+    tables.check_properties(target.table, info)
     evolve = target.stream.schema_evolution == "add-columns"
-    tables.check_schema(spark, target.table, facts, target.schema, evolve=evolve)
-    target = within_its_table(spark, target, facts)
+    tables.check_schema(spark, target.table, info, target.schema, evolve=evolve)
+    target = within_its_table(spark, target, info)
 
     state = read_state(DeltaLog(spark, target.table))
     if state.newest is None:
-        refuse_rows_without_marks(spark, target, facts)
+        refuse_rows_without_marks(spark, target, info)
         refuse_lost_table(target)
-        state = _open(spark, admin, target, topic, state, table_id=facts.id)
+        state = _open(spark, admin, target, topic, state, table_id=info.id)
     elif state.newest.stream != target.name:
         raise LedgerError(
             f"{target.table} is written by stream {state.newest.stream}, not by {target.name}",
             f"one stream per table; if the stream was renamed: tidemark adopt --stream {target.name}",
         )
-    _check_identity(target.table, facts.id, state)
+    _check_identity(target.table, info.id, state)
     state = _reopen_if_needed(spark, admin, target, topic, state)
     state = with_completed(target, state)
     reopen_undone(spark, target, state)
@@ -129,8 +129,8 @@ def _open(
             topic,
             state,
             marks=marks,
-            done=marks,
-            ceiling=marks,
+            published=marks,
+            high_water=marks,
             reason="new table",
             table_id=table_id,
         )
@@ -157,7 +157,14 @@ def _reopen_if_needed(
         remove_mislabelled(spark, admin, target.table, newest=state.newest, topic=topic)
         nothing = Marks()
         return open_generation(
-            spark, target, topic, state, marks=nothing, done=nothing, ceiling=nothing, reason="new topic"
+            spark,
+            target,
+            topic,
+            state,
+            marks=nothing,
+            published=nothing,
+            high_water=nothing,
+            reason="new topic",
         )
     if state.restored:
         log.warning(
@@ -169,8 +176,8 @@ def _reopen_if_needed(
             topic,
             state,
             marks=state.marks,
-            done=state.done,
-            ceiling=state.ceiling,
+            published=state.published,
+            high_water=state.high_water,
             reason="restored",
         )
     return state
@@ -202,15 +209,15 @@ def _within_kafka(
             + "".join(f" --to-offset {p}={first}" for p, (_, first) in lost.items()),
         )
     log.error("records lost to retention", stream=target.name, records=count, ranges=told)
-    marks, done = state.marks.highest(earliest), state.done.highest(earliest)
+    marks, published = state.marks.highest(earliest), state.published.highest(earliest)
     return open_generation(
         spark,
         target,
         topic,
         state,
         marks=marks,
-        done=done,
-        ceiling=state.ceiling.highest(marks),
+        published=published,
+        high_water=state.high_water.highest(marks),
         jumped=lost,
         reason="data loss",
     )

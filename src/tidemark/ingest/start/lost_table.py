@@ -9,13 +9,13 @@ from tidemark.contract.errors import LedgerError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidemark.sink.table import TableFacts
+    from tidemark.sink.table import TableInfo
     from tidemark.streams.target import Target
 
 
-def refuse_rows_without_marks(spark: SparkSession, target: Target, facts: TableFacts) -> None:
+def refuse_rows_without_marks(spark: SparkSession, target: Target, info: TableInfo) -> None:
     """Raises LedgerError for a table without marks that has rows."""
-    if facts.files and spark.table(target.table.sql).limit(1).count():
+    if info.files and spark.table(target.table.sql).limit(1).count():
         raise LedgerError(
             f"{target.table} has rows, but no marks of ours: starting afresh could land everything twice",
             "take the marks from the rows: tidemark adopt",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import structlog
 from pyspark.sql import SparkSession
 
-from tidemark.contract.own_commit import CommitKind, OwnCommit
-from tidemark.dead_letters.table import LetterTable
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
+from tidemark.dead_letters.table import DeadLetterTable
 from tidemark.platform.local_rows import no_rows
 from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state
@@ -28,9 +28,11 @@ def reopen_undone(spark: SparkSession, target: Target, state: LedgerState) -> No
     """
     if target.decode is None or not state.undone:
         return
-    count = LetterTable(target.table).reopen_undone(spark, state.undone, by=BY)
+    count = DeadLetterTable(target.table).reopen_undone(spark, state.undone, by=BY)
     if count:
-        log.warning("dead letters reopened, as a RESTORE took their rows", stream=target.name, letters=count)
+        log.warning(
+            "dead letters reopened, as a RESTORE took their rows", stream=target.name, dead_letters=count
+        )
 
 
 def reopen_all(spark: SparkSession, target: Target, topic: Topic) -> None:
@@ -38,9 +40,11 @@ def reopen_all(spark: SparkSession, target: Target, topic: Topic) -> None:
     if target.decode is None:
         return
     note = "the table was begun anew, without its row"
-    count = LetterTable(target.table).reopen_all(spark, topic.id, by=BY, note=note)
+    count = DeadLetterTable(target.table).reopen_all(spark, topic.id, by=BY, note=note)
     if count:
-        log.warning("dead letters reopened, as their table begins anew", stream=target.name, letters=count)
+        log.warning(
+            "dead letters reopened, as their table begins anew", stream=target.name, dead_letters=count
+        )
 
 
 def fence_replays(spark: SparkSession, target: Target, topic: Topic, state: LedgerState) -> None:
@@ -53,7 +57,7 @@ def fence_replays(spark: SparkSession, target: Target, topic: Topic, state: Ledg
         return
 
     def attempt(now: LedgerState, seq: int) -> Committed:
-        own = OwnCommit(
+        ledger_commit = LedgerCommit(
             kind=CommitKind.REPLAY,
             stream=target.name,
             topic_id=topic.id,
@@ -62,11 +66,11 @@ def fence_replays(spark: SparkSession, target: Target, topic: Topic, state: Ledg
             base=now.version,
             reason="replays fenced",
         )
-        return append_replayed(no_rows(spark, target.schema), target.table, own)
+        return append_replayed(no_rows(spark, target.schema), target.table, ledger_commit)
 
     in_replay_chain(target.table, lambda: read_state(DeltaLog(spark, target.table)), attempt)
 
 
 def may_land_replayed(state: LedgerState) -> bool:
     """Whether a start reads records again that a replay may have taken for completed."""
-    return not state.resume >= state.ceiling.highest(state.marks)
+    return not state.resume >= state.high_water.highest(state.marks)

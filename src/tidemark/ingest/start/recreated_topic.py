@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from tidemark.config.destination import TableRef
 from tidemark.contract import records
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import OwnCommit
 from tidemark.sink.statements import column_of, merge_into
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin, Topic
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 def remove_mislabelled(
-    spark: SparkSession, admin: KafkaAdmin, table: TableRef, *, newest: OwnCommit, topic: Topic
+    spark: SparkSession, admin: KafkaAdmin, table: TableRef, *, newest: LedgerCommit, topic: Topic
 ) -> None:
     """Remove rows that carry the old topic id and are records of `topic`, the new one.
 
@@ -29,7 +29,7 @@ def remove_mislabelled(
     as the new topic is read from its beginning. Where the new topic has lost it already, the row stays.
     Safe to run again, so it comes before the new topic's generation is opened.
     """
-    begins = admin.earliest(topic).highest(newest.done)
+    begins = admin.earliest(topic).highest(newest.published)
     ends = {p: min(newest.marks.at(p), end) for p, end in admin.ends(topic).items()}
     asked = Marks({p: end for p, end in ends.items() if begins.at(p) < end})
     if not asked:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidemark.streams.status import StreamStatus
 
 
-def picture(streams: Sequence[StreamStatus], rates: dict[str, float] | None = None) -> Group:
+def rendering(streams: Sequence[StreamStatus], rates: dict[str, float] | None = None) -> Group:
     """A heading, the last commit and the partitions of each stream; with `rates`, records a second."""
     parts: list[RenderableType] = []
     for stream in streams:
@@ -72,9 +72,9 @@ def watched(
                 if as_json:
                     typer.echo(json.dumps([s.as_dict() for s in found], default=str))
                 elif live is not None:
-                    live.update(Group(picture(found, rates), at), refresh=True)
+                    live.update(Group(rendering(found, rates), at), refresh=True)
                 else:
-                    console.print(Group(picture(found, rates), at))
+                    console.print(Group(rendering(found, rates), at))
                 sleep(every)
         except KeyboardInterrupt:
             return

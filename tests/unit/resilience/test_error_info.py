@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from sqlalchemy.exc import OperationalError
 
 from tidemark.contract.errors import Fenced, RetriableError
-from tidemark.contract.failures import Facts
-from tidemark.resilience.facts import facts_of
+from tidemark.contract.failures import ErrorInfo
+from tidemark.resilience.error_info import error_info_of
 
 STREAM_FAILED = """\
 org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query [id = 1, runId = 2] terminated \
@@ -64,19 +64,19 @@ def raise_over_another(cause: BaseException | None) -> None:
 
 
 def test_conditions_and_tracebacks_are_read_when_a_foreach_batch_error_is_text() -> None:
-    facts = facts_of(STREAM_FAILED)
-    assert facts.classes == (
+    error_info = error_info_of(STREAM_FAILED)
+    assert error_info.classes == (
         "org.apache.spark.sql.streaming.StreamingQueryException",
         "py4j.Py4JException",
         "tidemark.contract.errors.Fenced",
         "KeyError",
     )
-    assert facts.conditions == ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "TIDEMARK_FENCED")
-    assert facts.sqlstates == ("XXKST",)
+    assert error_info.conditions == ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "TIDEMARK_FENCED")
+    assert error_info.sqlstates == ("XXKST",)
 
 
 def test_executor_error_is_read_when_only_the_message_of_the_driver_has_it() -> None:
-    assert facts_of(JOB_ABORTED).classes == (
+    assert error_info_of(JOB_ABORTED).classes == (
         "org.apache.spark.SparkException",
         "java.net.SocketTimeoutException",
         "java.lang.IllegalStateException",
@@ -84,42 +84,42 @@ def test_executor_error_is_read_when_only_the_message_of_the_driver_has_it() -> 
 
 
 def test_aws_answer_is_read_when_s3a_puts_it_into_a_message() -> None:
-    facts = facts_of(
+    error_info = error_info_of(
         "java.nio.file.AccessDeniedException: s3a://b/k: getFileStatus on s3a://b/k: software.amazon.awssdk"
         ".services.s3.model.S3Exception: Access Denied (Service: S3, Status Code: 403, Request ID: 7)"
         ":AccessDenied"
     )
-    assert facts.classes[:2] == (
+    assert error_info.classes[:2] == (
         "java.nio.file.AccessDeniedException",
         "software.amazon.awssdk.services.s3.model.S3Exception",
     )
-    assert (facts.http_status, facts.aws_code) == (403, "AccessDenied")
+    assert (error_info.http_status, error_info.aws_code) == (403, "AccessDenied")
 
 
 def test_cause_is_followed_before_context_when_both_are_there() -> None:
     with pytest.raises(ValueError, match="outer") as caught:
         raise_over_another(TimeoutError("cause"))
-    assert facts_of(caught.value).classes == ("ValueError", "TimeoutError")
+    assert error_info_of(caught.value).classes == ("ValueError", "TimeoutError")
 
 
 def test_context_is_left_out_when_it_is_suppressed() -> None:
     with pytest.raises(ValueError, match="outer") as caught:
         raise_over_another(None)
-    assert facts_of(caught.value).classes == ("ValueError",)
+    assert error_info_of(caught.value).classes == ("ValueError",)
 
 
 def test_context_is_left_out_when_tidemark_itself_raised_the_error() -> None:
     error = RetriableError("this run itself committed")
     error.__context__ = TimeoutError("what was handled meanwhile")
-    assert facts_of(error).classes == ("tidemark.contract.errors.RetriableError",)
+    assert error_info_of(error).classes == ("tidemark.contract.errors.RetriableError",)
     error.__cause__ = TimeoutError("why")
-    assert facts_of(error).classes == ("tidemark.contract.errors.RetriableError", "TimeoutError")
+    assert error_info_of(error).classes == ("tidemark.contract.errors.RetriableError", "TimeoutError")
 
 
 def test_chain_is_read_once_when_it_goes_round_in_a_circle() -> None:
     first, second = ValueError("1"), TypeError("2")
     first.__cause__, second.__cause__ = second, first
-    assert facts_of(first).classes == ("ValueError", "TypeError")
+    assert error_info_of(first).classes == ("ValueError", "TypeError")
 
 
 def test_chain_is_cut_when_it_is_very_long() -> None:
@@ -128,18 +128,18 @@ def test_chain_is_cut_when_it_is_very_long() -> None:
         outer = ValueError(str(number))
         outer.__cause__ = error
         error = outer
-    assert len(facts_of(error).links) == 32
+    assert len(error_info_of(error).links) == 32
 
 
 def test_members_are_read_when_an_exception_group_holds_them() -> None:
     group = ExceptionGroup("two", [ConnectionResetError("a"), ExceptionGroup("one", [KeyError("b")])])
-    assert facts_of(group).classes == ("ExceptionGroup", "ConnectionResetError", "KeyError")
+    assert error_info_of(group).classes == ("ExceptionGroup", "ConnectionResetError", "KeyError")
 
 
 def test_kafka_code_is_read_when_an_exception_or_a_delivery_report_carries_it() -> None:
     error = kafka.KafkaError(kafka.KafkaError._TRANSPORT, "broker down")
-    assert facts_of(error).kafka_code == "_TRANSPORT"
-    assert facts_of(kafka.KafkaException(error)).kafka_code == "_TRANSPORT"
+    assert error_info_of(error).kafka_code == "_TRANSPORT"
+    assert error_info_of(kafka.KafkaException(error)).kafka_code == "_TRANSPORT"
 
 
 def test_aws_code_and_wait_are_read_when_botocore_raises() -> None:
@@ -147,8 +147,8 @@ def test_aws_code_and_wait_are_read_when_botocore_raises() -> None:
         "Error": {"Code": "SlowDown", "Message": "Please reduce your request rate"},
         "ResponseMetadata": {"HTTPStatusCode": 503, "HTTPHeaders": {"retry-after": "4"}},
     }
-    facts = facts_of(ClientError(answer, "PutObject"))
-    assert (facts.aws_code, facts.http_status, facts.retry_after) == ("SlowDown", 503, 4.0)
+    error_info = error_info_of(ClientError(answer, "PutObject"))
+    assert (error_info.aws_code, error_info.http_status, error_info.retry_after) == ("SlowDown", 503, 4.0)
 
 
 @pytest.mark.parametrize(
@@ -166,29 +166,31 @@ def test_wait_is_read_when_an_http_answer_asks_for_it(headers: dict[str, str], s
     response = httpx.Response(503, headers=headers, request=httpx.Request("GET", "http://registry.test"))
     with pytest.raises(httpx.HTTPStatusError) as caught:
         response.raise_for_status()
-    assert facts_of(caught.value).retry_after == seconds
+    assert error_info_of(caught.value).retry_after == seconds
 
 
 def test_driver_error_is_read_when_sqlalchemy_wraps_it() -> None:
     error = OperationalError("SELECT 1", {}, ConnectionRefusedError("no"))
-    assert facts_of(error).classes[-1] == "ConnectionRefusedError"
+    assert error_info_of(error).classes[-1] == "ConnectionRefusedError"
 
 
 def test_wait_is_read_when_a_users_error_asks_for_it() -> None:
-    assert facts_of(RetriableError("busy", retry_after=9)).retry_after == 9.0
+    assert error_info_of(RetriableError("busy", retry_after=9)).retry_after == 9.0
 
 
 def test_secrets_are_masked_when_a_message_holds_them() -> None:
     error = RuntimeError("jdbc:postgresql://u:hunter2@host/db?password=hunter3 refused")
-    assert "hunter" not in facts_of(error).message
-    assert "hunter" not in facts_of(RetriableError("s3a://key:hunter2@b/k")).message
+    assert "hunter" not in error_info_of(error).message
+    assert "hunter" not in error_info_of(RetriableError("s3a://key:hunter2@b/k")).message
 
 
 def test_facts_pickle_and_hold_no_exception() -> None:
-    facts = facts_of(raised(Fenced("x"), ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")))
-    assert pickle.loads(pickle.dumps(facts)) == facts
-    assert facts.exception_class == "tidemark.contract.errors.Fenced"
-    assert facts.cause_class == "botocore.exceptions.ClientError"
+    error_info = error_info_of(
+        raised(Fenced("x"), ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject"))
+    )
+    assert pickle.loads(pickle.dumps(error_info)) == error_info
+    assert error_info.exception_class == "tidemark.contract.errors.Fenced"
+    assert error_info.cause_class == "botocore.exceptions.ClientError"
 
 
 def test_facts_are_given_when_the_error_itself_cannot_speak() -> None:
@@ -196,10 +198,10 @@ def test_facts_are_given_when_the_error_itself_cannot_speak() -> None:
         def __str__(self) -> str:
             raise RuntimeError("the JVM is gone")
 
-    assert facts_of(Mute()).links[0].simple_name == "Mute"
+    assert error_info_of(Mute()).links[0].simple_name == "Mute"
 
 
 def test_nothing_is_known_when_there_is_no_text() -> None:
-    facts = facts_of("")
-    assert (facts.classes, facts.message, facts.cause_class) == ((), "", None)
-    assert Facts().summary == ""
+    error_info = error_info_of("")
+    assert (error_info.classes, error_info.message, error_info.cause_class) == ((), "", None)
+    assert ErrorInfo().summary == ""

@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.cli.options import open_settings
-from tidemark.contract.dead_letters import LetterStatus
+from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import UsageError
 
 if TYPE_CHECKING:
-    from tidemark.dead_letters.selection import Choice, Edit
+    from tidemark.dead_letters.selection import PayloadEdit, Selection
     from tidemark.dead_letters.service import DeadLetters
 
 Stream = Annotated[str, typer.Option("--stream", "-s", help="The stream whose dead letters are meant.")]
 Codes = Annotated[list[str] | None, typer.Option("--code", help="Only this failure code. Repeatable.")]
 Statuses = Annotated[
-    list[LetterStatus] | None, typer.Option("--status", help="Only this status. Repeatable; by default new.")
+    list[DeadLetterStatus] | None,
+    typer.Option("--status", help="Only this status. Repeatable; by default new."),
 ]
 Since = Annotated[datetime | None, typer.Option("--since", help="Failed at this time (UTC) or later.")]
 Until = Annotated[datetime | None, typer.Option("--until", help="Failed before this time (UTC).")]
-Letters = Annotated[
+DeadLetterIds = Annotated[
     list[str] | None, typer.Option("--letter", "-l", help="This letter: its id, or topic:partition:offset.")
 ]
-LetterFile = Annotated[Path | None, typer.Option("--letters", help="A file of letters, one a line.")]
+DeadLetterFile = Annotated[Path | None, typer.Option("--letters", help="A file of letters, one a line.")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="So many at most.")]
 Note = Annotated[str, typer.Option("--note", help="Why, for those who look later.")]
 Who = Annotated[
@@ -36,7 +37,7 @@ Who = Annotated[
 ]
 
 
-def open_letters(config: Path, target: str | None, stream: str) -> DeadLetters:
+def open_dead_letters(config: Path, target: str | None, stream: str) -> DeadLetters:
     from tidemark.dead_letters.service import DeadLetters
     from tidemark.platform.open_session import session_for
 
@@ -45,32 +46,32 @@ def open_letters(config: Path, target: str | None, stream: str) -> DeadLetters:
     return DeadLetters.of(session_for(settings), settings, stream)
 
 
-def choice_of(
+def selection_of(
     codes: list[str] | None,
-    statuses: list[LetterStatus] | None,
+    statuses: list[DeadLetterStatus] | None,
     since: datetime | None,
     until: datetime | None,
-    letters: list[str] | None,
+    from_file: list[str] | None,
     file: Path | None,
     limit: int | None,
-) -> Choice:
-    from tidemark.dead_letters.selection import Choice, read_letters
+) -> Selection:
+    from tidemark.dead_letters.selection import Selection, read_dead_letters
 
-    named = tuple(letters or ()) + (read_letters(file) if file is not None else ())
+    named = tuple(from_file or ()) + (read_dead_letters(file) if file is not None else ())
     if file is not None and not named:
         raise UsageError(f"{file} names no letter")
     moments = [m.replace(tzinfo=UTC) if m is not None and m.tzinfo is None else m for m in (since, until)]
-    return Choice(tuple(codes or ()), moments[0], moments[1], named, tuple(statuses or ()), limit)
+    return Selection(tuple(codes or ()), moments[0], moments[1], named, tuple(statuses or ()), limit)
 
 
-def edit_of(expression: str | None, patch: Path | None) -> Edit | None:
-    from tidemark.dead_letters.selection import Edit
+def payload_edit_of(expression: str | None, patch: Path | None) -> PayloadEdit | None:
+    from tidemark.dead_letters.selection import PayloadEdit
 
     if expression is not None and patch is not None:
         raise UsageError("--edit and --patch both mend the value: give one of them")
     if patch is None:
-        return Edit(expression=expression) if expression is not None else None
+        return PayloadEdit(expression=expression) if expression is not None else None
     try:
-        return Edit(patch=json.loads(patch.read_text(encoding="utf-8")))
+        return PayloadEdit(patch=json.loads(patch.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise UsageError(f"{patch} is no JSON merge patch: {error}") from error

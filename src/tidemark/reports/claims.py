@@ -42,7 +42,7 @@ class Claim:
     number: int
 
 
-class Gate:
+class Claims:
     """`lease`: seconds a claim lasts unless `heartbeat` renews it."""
 
     def __init__(self, engine: Engine, *, owner: str, lease: float) -> None:

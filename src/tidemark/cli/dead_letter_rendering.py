@@ -10,16 +10,16 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tidemark.contract.harmless import harmless
+from tidemark.contract.escaping import escape_control_characters
 
 if TYPE_CHECKING:
-    from tidemark.dead_letters.replay import Replayed
+    from tidemark.dead_letters.replay import ReplayResult
 
 _SHOWN_BYTES = 4096
 _HEX_WIDTH = 16
 
 
-def picture(letter: Any, stream: str) -> Group:
+def rendering(dead_letter: Any, stream: str) -> Group:
     """In: a row of `LetterTable.letters`."""
     facts = Table.grid(padding=(0, 2))
     for name in (
@@ -27,21 +27,23 @@ def picture(letter: Any, stream: str) -> Group:
         *("failure_code", "failure_stage", "failure_class", "failed_at", "written_as", "status", "attempts"),
         *("status_by", "status_note", "edit"),
     ):
-        if letter[name] is not None:
-            facts.add_row(Text(name, style="bold"), Text(harmless(str(letter[name]))))
-    why = Text(harmless(letter["failure_message"] or "no message"))
-    which = f"--stream {shlex.quote(stream)} --letter {shlex.quote(letter['letter_id'])}"
+        if dead_letter[name] is not None:
+            facts.add_row(Text(name, style="bold"), Text(escape_control_characters(str(dead_letter[name]))))
+    why = Text(escape_control_characters(dead_letter["failure_message"] or "no message"))
+    which = f"--stream {shlex.quote(stream)} --letter {shlex.quote(dead_letter['letter_id'])}"
     command = f"tidemark dead-letters replay {which}"
     return Group(
         facts,
         Panel(why, title="why", title_align="left"),
-        Panel(_payload(letter["message_key"]), title="key", title_align="left"),
+        Panel(_payload(dead_letter["message_key"]), title="key", title_align="left"),
         Panel(
-            _payload(letter["message_payload"], omitted=letter["payload_omitted"]),
+            _payload(dead_letter["message_payload"], omitted=dead_letter["payload_omitted"]),
             title="value",
             title_align="left",
         ),
-        Text(f"mend and replay:  {harmless(command)} --edit \"replace(payload, '…', '…')\" --dry-run"),
+        Text(
+            f"mend and replay:  {escape_control_characters(command)} --edit \"replace(payload, '…', '…')\" --dry-run"
+        ),
     )
 
 
@@ -70,7 +72,7 @@ def as_hex(raw: bytes) -> str:
     return "\n".join(lines)
 
 
-def in_words(done: Replayed) -> str:
+def in_words(done: ReplayResult) -> str:
     """What a replay came to, or would."""
     would = "would be " if done.dry_run else ""
     codes = f" ({', '.join(f'{code} {count}' for code, count in done.codes.items())})" if done.codes else ""

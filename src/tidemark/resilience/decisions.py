@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark.contract.backoff import Backoff
-from tidemark.contract.failures import Action, Scope, Verdict
+from tidemark.contract.failures import Action, Decision, Scope
 
 COMMIT_BACKOFF = Backoff(base=0.1)
 """`fault-tolerance.md`, Handle Concurrent Writes: from 100 ms, doubled."""
@@ -15,9 +15,9 @@ def retry(
     max_retries: int | None = None,
     then: Action | None = None,
     backoff: Backoff | None = None,
-) -> Verdict:
+) -> Decision:
     """A dependency that may heal; counts for its breaker."""
-    return Verdict(
+    return Decision(
         category,
         Action.RETRY,
         Scope.DEPENDENCY,
@@ -28,12 +28,12 @@ def retry(
     )
 
 
-def stop(category: str) -> Verdict:
-    return Verdict(category, Action.STOP, Scope.PROCESS)
+def stop(category: str) -> Decision:
+    return Decision(category, Action.STOP, Scope.PROCESS)
 
 
-def dead_letter(category: str) -> Verdict:
-    return Verdict(category, Action.DLQ, Scope.RECORD)
+def dead_letter(category: str) -> Decision:
+    return Decision(category, Action.DLQ, Scope.RECORD)
 
 
 NETWORK = retry("NETWORK")
@@ -43,11 +43,11 @@ MISSING_FILE = retry("MISSING_FILE", max_retries=1, then=Action.STOP)
 MISSING_TOPIC = retry("MISSING_TOPIC", then=Action.STOP)
 EXPIRED = retry("EXPIRED_CREDENTIALS", max_retries=1, then=Action.STOP)
 
-CONFLICT = Verdict("CONFLICT", Action.RETRY_OP, Scope.DEPENDENCY, backoff=COMMIT_BACKOFF)
-TABLE_CHANGED = Verdict("CONFLICT", Action.RETRY_OP, Scope.DEPENDENCY, max_retries=2, backoff=COMMIT_BACKOFF)
-COMMITTED = Verdict("COMMITTED", Action.TREAT_AS_SUCCESS, Scope.DEPENDENCY)
-RESTART = Verdict("RESTART", Action.RESTART_QUERY, Scope.DEPENDENCY)
-SHUTDOWN = Verdict("SHUTDOWN", Action.SHUTDOWN, Scope.PROCESS)
+CONFLICT = Decision("CONFLICT", Action.RETRY_OP, Scope.DEPENDENCY, backoff=COMMIT_BACKOFF)
+TABLE_CHANGED = Decision("CONFLICT", Action.RETRY_OP, Scope.DEPENDENCY, max_retries=2, backoff=COMMIT_BACKOFF)
+COMMITTED = Decision("COMMITTED", Action.TREAT_AS_SUCCESS, Scope.DEPENDENCY)
+RESTART = Decision("RESTART", Action.RESTART_QUERY, Scope.DEPENDENCY)
+SHUTDOWN = Decision("SHUTDOWN", Action.SHUTDOWN, Scope.PROCESS)
 
 CREDENTIALS = stop("CREDENTIALS")
 MISSING = stop("MISSING")

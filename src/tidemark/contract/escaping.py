@@ -9,7 +9,7 @@ _ACTING = re.compile(
 )
 
 
-def harmless(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     r"""Line feeds and tabs stay; any other control character, what turns the direction of writing, and
     surrogates are spelt out, so that no record moves the cursor or hides what else is printed.
 

@@ -29,7 +29,7 @@ class CommitKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class OwnCommit:
+class LedgerCommit:
     """One entry of the ledger.
 
     `token` names the attempt (run/batch/attempt): a write succeeded if and only if its token is in
@@ -52,8 +52,8 @@ class OwnCommit:
     seq: int
     base: int
     marks: Marks = field(default_factory=Marks)
-    done: Marks = field(default_factory=Marks)
-    ceiling: Marks = field(default_factory=Marks)
+    published: Marks = field(default_factory=Marks)
+    high_water: Marks = field(default_factory=Marks)
     checkpoint: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     jumped: Mapping[int, tuple[int, int]] = field(default_factory=dict)
@@ -82,8 +82,8 @@ class OwnCommit:
             "seq": self.seq,
             "base": self.base,
             "marks": dict(self.marks),
-            "done": dict(self.done),
-            "ceiling": dict(self.ceiling),
+            "done": dict(self.published),
+            "ceiling": dict(self.high_water),
             "checkpoint": self.checkpoint,
             "counts": dict(self.counts),
             "jumped": {p: list(r) for p, r in self.jumped.items()},
@@ -97,7 +97,7 @@ class OwnCommit:
         return json.dumps({METADATA_KEY: kept}, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str | None) -> OwnCommit | None:
+    def from_json(cls, text: str | None) -> LedgerCommit | None:
         """The entry in a commit's `userMetadata`, or None where it is somebody else's."""
         if not text or METADATA_KEY not in text:
             return None
@@ -111,8 +111,8 @@ class OwnCommit:
                 seq=body["seq"],
                 base=body["base"],
                 marks=_marks(body.get("marks")),
-                done=_marks(body.get("done")),
-                ceiling=_marks(body.get("ceiling")),
+                published=_marks(body.get("done")),
+                high_water=_marks(body.get("ceiling")),
                 checkpoint=body.get("checkpoint", ""),
                 counts=body.get("counts", {}),
                 jumped={int(p): (r[0], r[1]) for p, r in body.get("jumped", {}).items()},

@@ -13,7 +13,7 @@ from typing import Any
 
 from tidemark.config.redaction import masked_text
 from tidemark.contract.errors import TidemarkError
-from tidemark.contract.failures import Facts, Link
+from tidemark.contract.failures import ErrorInfo, Link
 from tidemark.resilience.replies import is_kafka_error, kafka_link, with_reply
 from tidemark.resilience.trace_text import (
     MESSAGE_LIMIT,
@@ -27,7 +27,7 @@ _DEPTH = 32
 _NO_ANCESTOR = {"object", "Exception", "BaseException"}
 
 
-def facts_of(error: object) -> Facts:
+def error_info_of(error: object) -> ErrorInfo:
     """The facts of an exception, of a `KafkaError` from a delivery report, or of a trace in a string.
 
     Follows `__cause__`, else `__context__` unless it is suppressed, 32 deep at most and each
@@ -35,14 +35,14 @@ def facts_of(error: object) -> Facts:
     Tidemark's own errors name their cause: what was merely being handled when one was raised is not read.
     """
     if isinstance(error, str):
-        return facts_of_text(error)
-    return Facts(tuple(dict.fromkeys(_links(error, set(), 0))))
+        return error_info_of_text(error)
+    return ErrorInfo(tuple(dict.fromkeys(_links(error, set(), 0))))
 
 
-def facts_of_text(text: str) -> Facts:
+def error_info_of_text(text: str) -> ErrorInfo:
     """The facts of an error that arrived as text, e.g. `QueryTerminatedEvent.exception`."""
     links = links_in(text)
-    return Facts(links or (described("", text), *links_in_message(text)))
+    return ErrorInfo(links or (described("", text), *links_in_message(text)))
 
 
 def class_name(kind: type) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tidemark.cli import letter_picture
+from tidemark.cli import dead_letter_rendering
 from tidemark.cli.dead_letters import _cell
 from tidemark.cli.ingest_progress import IngestProgress
-from tidemark.cli.status_picture import picture, watched
+from tidemark.cli.status_rendering import rendering, watched
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.marks import Marks
 from tidemark.streams.status import PartitionStatus, StreamStatus
@@ -52,7 +52,7 @@ def test_the_watched_picture_shows_lag_and_rate_and_ends_with_ctrl_c() -> None:
 def test_the_picture_says_what_is_rejected_and_where_the_reasons_are() -> None:
     out = io.StringIO()
     rejecting = replace(status(90), dead_letters=7, breakers={"table": "OPEN", "dead-letters": "CLOSED"})
-    Console(file=out, width=120).print(picture([rejecting, status(100)]))
+    Console(file=out, width=120).print(rendering([rejecting, status(100)]))
     text = out.getvalue()
     assert (
         text.count("7 on the dead letter topic; why: tidemark dead-letters list --stream orders --summary")
@@ -68,12 +68,12 @@ def test_a_hostile_letter_is_only_shown_on_the_terminal() -> None:
         *("failure_code", "failure_stage", "failure_class", "failure_message", "failed_at", "written_as"),
         *("status", "attempts", "status_by", "status_note", "edit"),
     )
-    letter = {**dict.fromkeys(names, hostile), "payload_omitted": None}
-    letter |= {"message_key": hostile.encode(), "message_payload": hostile.encode()}
+    dead_letter = {**dict.fromkeys(names, hostile), "payload_omitted": None}
+    dead_letter |= {"message_key": hostile.encode(), "message_payload": hostile.encode()}
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=True, color_system=None)
-    console.print(letter_picture.picture(letter, "orders"))
-    console.print(_cell(letter, "failure_message"))
+    console.print(dead_letter_rendering.rendering(dead_letter, "orders"))
+    console.print(_cell(dead_letter, "failure_message"))
     text = out.getvalue()
     assert "\x1b]" not in text
     assert "\u202e" not in text
