@@ -54,7 +54,7 @@ class Load:
 
 
 class Batches(SilentObserver):
-    """Seconds from the end of each batch to the end of the next, and of every commit where they are told.
+    """Seconds from the end of each batch to the end of the next, and of every commit where they are reported.
 
     The first batch has the start of its stream in it.
     """

@@ -1,6 +1,6 @@
 """Scale by simulation: the tables of docs/scale.md.
 
-`python bench/scale.py` needs neither Spark nor a broker: it makes the entries that own commits carry, with
+`python bench/scale.py` needs neither Spark nor a broker: it makes the entries that ledger commits carry, with
 the longest that they can be: three full vectors. With `--delta` it commits them to a real log, and gives a
 table far more files than a machine has (`scale_on_delta`).
 """

@@ -1,6 +1,6 @@
 """Far more partitions and files than one machine has, on a real Delta log: `python bench/scale.py --delta`.
 
-Marks of thousands of partitions are committed for real, by empty own commits. Files are only named: the log
+Marks of thousands of partitions are committed for real, by empty ledger commits. Files are only named: the log
 is given commits that add as many as the table would have, with the statistics of a real one.
 """
 
@@ -139,7 +139,7 @@ def _files(spark: SparkSession, folder: Path) -> Table:
             "MB of log",
             "bytes a file",
             "first look at the table, s",
-            "an own commit after it, s",
+            "an ledger commit after it, s",
         ),
         title=f"{FILES_A_COMMIT:,} files a commit",
     )

@@ -14,7 +14,7 @@ Coordinate = tuple[int, int]
 
 @dataclass(frozen=True)
 class Status:
-    """An event, as `STATUS_DDL` has it. A letter without one is new."""
+    """An event, as `STATUS_DDL` has it. A dead letter without one is new."""
 
     sequence: int = 0
     status: DeadLetterStatus = DeadLetterStatus.NEW

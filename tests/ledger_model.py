@@ -6,7 +6,7 @@ the log, Delta's transaction check, the checkpoint and the dead letters do is mo
 decides is its own code. The order of effects of a start, a batch and a replay is modelled after theirs.
 
 `python -m tests.ledger_model 50000` runs so many schedules of everything and says what they lost or doubled.
-Left out: a topic made again, stores without atomic commits, fingerprint state.
+Left out: a topic created again, stores without atomic commits, fingerprint state.
 """
 
 from __future__ import annotations

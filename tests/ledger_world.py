@@ -1,4 +1,4 @@
-"""The world of the ledger's model: a table with its log as Delta keeps it, checkpoints, and own commits."""
+"""The world of the ledger's model: a table with its log as Delta keeps it, checkpoints, and ledger commits."""
 
 from __future__ import annotations
 

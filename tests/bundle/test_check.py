@@ -157,7 +157,7 @@ def test_the_bundle_has_no_fault() -> None:
 
 
 @pytest.mark.parametrize(("rule", "file", "right", "wrong"), MISTAKES)
-def test_a_mistake_is_found_with_its_place_and_its_mend(
+def test_a_mistake_is_found_with_its_place_and_its_fix(
     bundle: Path, rule: str, file: str, right: str, wrong: str
 ) -> None:
     path = bundle / file

@@ -63,7 +63,7 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
         gauge = f'tidemark_dead_letters_open{{stream="{NAME}"}} 2.0'
         assert within(20, lambda: gauge in client.get("/actuator/prometheus").text)
         dead_letters = dead_letters_of(flow)
-        # Page after page, each letter once; a place that is none is the first page.
+        # Page after page, each dead letter once; a place that is none is the first page.
         monkeypatch.setattr(desk, "MOST_LISTED", 1)
         first = client.get("/dead-letters", params={"stream": NAME}).text
         older = html.unescape(re.findall(r'rel="next" href="./([^"]+)"', first)[0])

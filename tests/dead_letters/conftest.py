@@ -48,7 +48,7 @@ class DeadLetters:
         )
 
     def statuses(self) -> list[tuple[int, str]]:
-        """(offset, status) of each letter, in order."""
+        """(offset, status) of each dead letter, in order."""
         return [(row["stream_offset"], row["status"]) for row in self.rows()]
 
     def ids(self) -> list[str]:

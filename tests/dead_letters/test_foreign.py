@@ -30,7 +30,7 @@ MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
 
 @pytest.mark.guarantee("case: dlq-01")
-def test_all_bytes_are_in_the_table_and_a_pointer_on_the_topic_when_a_letter_does_not_fit(
+def test_all_bytes_are_in_the_table_and_a_pointer_on_the_topic_when_a_dead_letter_does_not_fit(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
@@ -63,7 +63,7 @@ def test_all_bytes_are_in_the_table_and_a_pointer_on_the_topic_when_a_letter_doe
     assert flow.ids() == [3, 4, 4, 4]
 
 
-def test_letters_of_other_programs_are_kept_with_their_coordinates(
+def test_dead_letters_of_other_programs_are_kept_with_their_coordinates(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
@@ -182,7 +182,7 @@ def published(flow: StreamUnderTest, offset: int) -> tuple[bytes, bytes, dict[st
 
 
 @pytest.mark.guarantee("case: dlq-03")
-def test_a_person_sees_mends_and_replays_a_letter_by_the_command(
+def test_a_person_sees_mends_and_replays_a_dead_letter_by_the_command(
     stream: MakeStream, dead_letters: MakeDeadLetters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flow = stream()

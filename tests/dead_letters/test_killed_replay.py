@@ -23,10 +23,10 @@ MENDED = "replace(payload, '\"not a number\"', '7')"
 @pytest.mark.guarantee(
     "bad day: SIGKILL in the replay",
     "fault: What keeps dead letters, or a replay of them, is killed at each step → "
-    "Each letter is kept once, and lands once",
+    "Each dead letter is kept once, and lands once",
 )
 @pytest.mark.timeout(900)
-def test_each_letter_lands_once_and_is_resolved_once_its_row_is_there_when_the_replay_is_killed_at_every_step(
+def test_each_dead_letter_lands_once_and_is_resolved_once_its_row_is_there_when_the_replay_is_killed_at_every_step(
     stream: Callable[..., StreamUnderTest], dead_letters: Callable[[StreamUnderTest], DeadLetters]
 ) -> None:
     flow = stream(partitions=2)
@@ -39,7 +39,7 @@ def test_each_letter_lands_once_and_is_resolved_once_its_row_is_there_when_the_r
     command = [sys.executable, "-m", "tidemark.cli.app", "dead-letters", "replay", "--stream", "events"]
 
     def killed(point: str) -> tuple[list[int], list[str]]:
-        """Ids in the table and statuses of the letters after a replay that is killed at `point`."""
+        """Ids in the table and statuses of the dead letters after a replay that is killed at `point`."""
         done = subprocess.run(
             [*command, "--code", "TYPE_MISMATCH", "--edit", MENDED, "--config", str(config)],
             env={**os.environ, VARIABLE: f"{point}=kill", "TIDEMARK_DRIVER_MEMORY": "1g"},

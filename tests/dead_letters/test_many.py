@@ -1,4 +1,4 @@
-"""Many letters, letters beside a running stream, and letters that go round by the topic."""
+"""Many dead letters, dead letters beside a running stream, and dead letters that go round by the topic."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _generated_code(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
-def test_a_hundred_thousand_letters_are_listed_and_replayed_when_the_driver_may_hold_few(
+def test_a_hundred_thousand_dead_letters_are_listed_and_replayed_when_the_driver_may_hold_few(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
@@ -98,7 +98,7 @@ def test_a_hundred_thousand_letters_are_listed_and_replayed_when_the_driver_may_
     assert peak < 32 * 2**20
 
 
-def test_a_replay_and_a_running_stream_do_not_hold_each_other_up_and_letters_are_kept_beside_it(
+def test_a_replay_and_a_running_stream_do_not_hold_each_other_up_and_dead_letters_are_kept_beside_it(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream(

@@ -28,7 +28,7 @@ STEPS = {
 
 
 @pytest.mark.timeout(600)
-def test_each_record_is_a_row_or_an_open_letter_once_when_any_step_is_cut_off(
+def test_each_record_is_a_row_or_an_open_dead_letter_once_when_any_step_is_cut_off(
     stream: Callable[..., StreamUnderTest],
     dead_letters: Callable[[StreamUnderTest], DeadLetters],
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,4 @@
-"""Dead letters from the topic to the table, mended, and landed under their own coordinates."""
+"""Dead letters from the topic to the table, fixed, and landed under their own coordinates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
 
 @pytest.mark.guarantee("case: decode-03", "case: dlq-03", "case: dlq-04")
-def test_each_letter_stands_once_with_its_record_when_it_was_published_twice(
+def test_each_dead_letter_stands_once_with_its_record_when_it_was_published_twice(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream(partitions=2)
@@ -80,7 +80,7 @@ def dead_letter(kept: DeadLetters, offset: int) -> Row:
 
 
 @pytest.mark.guarantee("case: dlq-04")
-def test_a_mended_letter_lands_once_under_its_own_coordinates_when_it_is_replayed_twice(
+def test_a_fixed_dead_letter_lands_once_under_its_own_coordinates_when_it_is_replayed_twice(
     kept: DeadLetters,
 ) -> None:
     flow, before, others = kept.stream, kept.stream.ids(), kept.statuses()
@@ -107,7 +107,7 @@ def test_a_mended_letter_lands_once_under_its_own_coordinates_when_it_is_replaye
     assert flow.ids() == sorted([*before, 7, 50])
 
 
-def test_a_mended_letter_that_the_table_would_refuse_is_rejected_by_itself(
+def test_a_fixed_dead_letter_that_the_table_would_refuse_is_rejected_by_itself(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
@@ -122,20 +122,20 @@ def test_a_mended_letter_that_the_table_would_refuse_is_rejected_by_itself(
     assert flow.ids() == [1, 3]
 
 
-def test_a_letter_is_parked_when_it_failed_three_times(kept: DeadLetters) -> None:
+def test_a_dead_letter_is_parked_when_it_failed_three_times(kept: DeadLetters) -> None:
     before = kept.stream.ids()
     those = Selection(codes=("INVALID_UTF8",))
     assert [kept.replay(those).rejected for _ in range(2)] == [1, 1]
     assert (dead_letter(kept, 4).status, dead_letter(kept, 4).attempts) == ("new", 2)
     assert kept.replay(those).parked == 1
     assert (dead_letter(kept, 4).status, dead_letter(kept, 4).attempts) == ("parked", 3)
-    assert kept.replay(those).chosen == 0, "a parked letter is replayed only when it is named"
+    assert kept.replay(those).chosen == 0, "a parked dead letter is replayed only when it is named"
     named = Selection(dead_letters=(f"{kept.stream.topic}:0:4",))
     assert kept.replay(named, edit=PayloadEdit(expression="'{\"id\": 8}'")).resolved == 1
     assert kept.stream.ids() == sorted([*before, 8])
 
 
-def test_a_letter_is_open_again_when_the_table_is_restored_to_before_its_row(kept: DeadLetters) -> None:
+def test_a_dead_letter_is_open_again_when_the_table_is_restored_to_before_its_row(kept: DeadLetters) -> None:
     flow, before, version = kept.stream, kept.stream.ids(), kept.stream.state().version
     fix = {"choice": Selection(codes=("MALFORMED_JSON",)), "edit": PayloadEdit(expression="'{\"id\": 9}'")}
     assert kept.replay(**fix).resolved == 1
@@ -186,7 +186,7 @@ def test_a_row_lands_once_when_the_marks_go_back_between_a_replays_look_and_its_
 
 
 @pytest.mark.guarantee("case: merge-03")
-def test_a_record_is_refused_to_be_mended_by_chance(kept: DeadLetters) -> None:
+def test_a_record_is_refused_to_be_fixed_by_chance(kept: DeadLetters) -> None:
     before = kept.stream.ids()
     for expression, why in (("rand()", "deterministic"), ("nonsense(payload)", "nonsense"), ("(", "(")):
         with pytest.raises(UsageError, match=r"--edit") as refused:

@@ -29,7 +29,7 @@ BY_CHANGE = Entity(("id",), "changed")
 
 
 class Table:
-    """A Delta table that own commits are made to, one seq after the other."""
+    """A Delta table that ledger commits are made to, one seq after the other."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.spark, self.ref = spark, TableRef(path=path)

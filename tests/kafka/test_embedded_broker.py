@@ -80,7 +80,7 @@ def test_a_compressed_batch_is_taken_by_the_broker(
     assert [value for _, value, *_ in read_all(broker.bootstrap, name)] == [b"x" * 5000] * 3
 
 
-def test_a_topic_can_be_made_again_with_other_settings_when_it_was_deleted(broker: EmbeddedBroker) -> None:
+def test_a_topic_can_be_created_again_with_other_settings_when_it_was_deleted(broker: EmbeddedBroker) -> None:
     create_topic(broker.bootstrap, "again", 1)
     produce(broker.bootstrap, "again", [b"old"])
     delete_topic(broker.bootstrap, "again")

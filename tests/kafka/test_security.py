@@ -188,7 +188,7 @@ def test_every_record_lands_over_tls_and_scram_when_the_user_has_exactly_the_doc
 @pytest.mark.guarantee(
     "bad day: a Kafka right is missing",
     "fault: A Kafka right is missing, or the password is wrong → "
-    "The stream stops and names the right; no secret is told",
+    "The stream stops and names the right; no secret is reported",
 )
 def test_the_stream_stops_and_names_the_right_when_one_is_missing(
     secured: Secured, events: Callable[[str], SecuredStream]
@@ -264,9 +264,9 @@ def test_offsets_can_be_asked_when_the_user_may_only_describe(
 
 @pytest.mark.guarantee(
     "fault: A Kafka right is missing, or the password is wrong → "
-    "The stream stops and names the right; no secret is told"
+    "The stream stops and names the right; no secret is reported"
 )
-def test_nothing_is_read_and_no_secret_is_told_when_the_password_or_the_authority_is_wrong(
+def test_nothing_is_read_and_no_secret_is_reported_when_the_password_or_the_authority_is_wrong(
     secured: Secured, tmp_path: Path
 ) -> None:
     wrong = (

@@ -197,14 +197,14 @@ def test_a_batch_is_run_again_when_it_comes_again_after_its_run_has_ended(api: A
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("again", ["the topic was made again", "the run must have ended long ago"])
+@pytest.mark.parametrize("again", ["the topic was created again", "the run must have ended long ago"])
 def test_no_run_is_taken_for_the_batchs_own_when_one_was_left_behind_and(
     api: Any, tmp_path: Path, again: str
 ) -> None:
     """A listener died under its run, which is found at once and not later."""
     left = run(api, tmp_path, replace(batch(), topic_ids={"t": "one"}), timeout=60)
     assert run(api, tmp_path, replace(batch(), topic_ids={"t": "one"}), timeout=60).run_id == left.run_id
-    if again == "the topic was made again":
+    if again == "the topic was created again":
         found = run(api, tmp_path, replace(batch(), topic_ids={"t": "two"}), timeout=60)
     else:
         (file,) = tmp_path.glob("*.jsonl")

@@ -1,4 +1,4 @@
-"""Holes in a topic's offsets, and a topic that is deleted and made again."""
+"""Holes in a topic's offsets, and a topic that is deleted and created again."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def recreate(one: Scene) -> None:
     create_topic(one.bootstrap, one.topic, 1)
 
 
-@pytest.mark.guarantee("case: kafka-01", "consumers: a topic made again")
+@pytest.mark.guarantee("case: kafka-01", "consumers: a topic created again")
 @pytest.mark.parametrize("sent", [2, 5])
-def test_all_records_of_the_successor_are_handed_over_when_a_topic_is_made_again_under_a_batch(
+def test_all_records_of_the_successor_are_handed_over_when_a_topic_is_created_again_under_a_batch(
     scene: Scenes, sent: int
 ) -> None:
     """kafka-01: what is done of the former topic is not committed to its successor."""

@@ -127,7 +127,9 @@ def test_wrong_parameters_are_named_when_a_request_has_them(
         Performance().make(asked("PERFORMANCE", **parameters), context)
 
 
-def test_the_bytes_are_the_same_when_the_report_is_made_again(context: ReportContext, tmp_path: Path) -> None:
+def test_the_bytes_are_the_same_when_the_report_is_created_again(
+    context: ReportContext, tmp_path: Path
+) -> None:
     archive = Archive(Folder(tmp_path))
     refs = {
         archive.put(strategy.make(asked(strategy.report_type), context), request={}, inputs=context.inputs)

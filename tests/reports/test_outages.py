@@ -126,7 +126,7 @@ def test_the_worker_stops_and_spends_nothing_when_the_bucket_is_missing(
     assert flow.service.status(request_id).status is Status.SUBMITTED
 
 
-def test_what_a_person_must_mend_is_told_from_what_heals() -> None:
+def test_what_a_person_must_fix_is_reported_from_what_heals() -> None:
     guard = ArchiveGuard(Breaker(BREAKER))
 
     def denied() -> str:

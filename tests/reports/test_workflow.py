@@ -248,7 +248,7 @@ def test_the_event_is_dead_lettered_and_the_row_failed_when_retries_are_exhauste
     flow = workflow()
 
     def before(request: ReportRequest, context: ReportContext) -> None:
-        raise RetriableError("the archive is away")
+        raise RetriableError("the archive is unavailable")
 
     strategy = echo(before)
     with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as logged:
@@ -258,7 +258,7 @@ def test_the_event_is_dead_lettered_and_the_row_failed_when_retries_are_exhauste
         flow.wait_until(lambda: any(e["event"] == "request given up" for e in logged))
     assert {e.get("correlation_id") for e in logged if e.get("request_id") == request_id} == {request_id}
     assert (row.attempts, len(strategy.made)) == (4, 4)
-    assert row.error_message == "the archive is away"
+    assert row.error_message == "the archive is unavailable"
     (dead_letter,) = flow.dead_letters()
     (event,) = events(flow, 1)
     assert (dead_letter.key(), dead_letter.value(), dead_letter.partition()) == (
@@ -473,7 +473,7 @@ def test_an_event_that_was_lost_is_published_again_after_a_while(workflow: Workf
 
 
 @pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
-def test_the_worker_waits_and_gives_nothing_up_when_the_database_is_away(
+def test_the_worker_waits_and_gives_nothing_up_when_the_database_is_unavailable(
     workflow: Workflows, postgres: str, database: str
 ) -> None:
     flow = workflow()

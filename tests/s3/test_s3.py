@@ -193,10 +193,10 @@ def test_scenario_1_transient_s3_outage_is_retried_and_acknowledged_only_once_th
 
 @pytest.mark.guarantee(
     "bad day: storage out for longer",
-    "fault: S3 is away for longer, or refuses (403, no such bucket) → "
+    "fault: S3 is unavailable for longer, or refuses (403, no such bucket) → "
     "The run ends and names the reason; the next one lands all once",
 )
-def test_every_record_lands_once_when_s3_was_away_for_longer_than_the_retries(
+def test_every_record_lands_once_when_s3_was_unavailable_for_longer_than_the_retries(
     s3: FaultyS3, events: S3Stream
 ) -> None:
     dead_letters = len(events.dead_letters())
@@ -216,7 +216,7 @@ def test_every_record_lands_once_when_s3_was_away_for_longer_than_the_retries(
 
 @pytest.mark.guarantee(
     "bad day: 403, no such bucket",
-    "fault: S3 is away for longer, or refuses (403, no such bucket) → "
+    "fault: S3 is unavailable for longer, or refuses (403, no such bucket) → "
     "The run ends and names the reason; the next one lands all once",
 )
 def test_the_stream_stops_and_names_the_reason_when_s3_refuses_it(s3: FaultyS3, events: S3Stream) -> None:

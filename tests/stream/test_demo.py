@@ -34,7 +34,7 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
     produced, landed, rejected, skipped = map(int, last.groups())
     assert produced == 3000 == landed + rejected + skipped
     assert min(landed, rejected, skipped) > 0
-    assert len(landed_rows(DemoFiles(folder).table)) == landed + 1, "one dead letter was mended"
+    assert len(landed_rows(DemoFiles(folder).table)) == landed + 1, "one dead letter was fixed"
     assert told.out.count("Killed with SIGKILL") == 2
     for told_of in (
         "2024-01-17",
@@ -43,7 +43,7 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
         "EMPTY_PAYLOAD",
         "amount must not be negative",
         "tidemark dead-letters replay",
-        "its letter is resolved",
+        "its dead letter is resolved",
         "VOLUME",
         "its archiveRef is sha256-",
     ):

@@ -33,7 +33,7 @@ def _beat(events: StreamUnderTest, run: str, *, days: float) -> bool:
 @pytest.mark.guarantee(
     "fault: The table's log forgets old commits while nothing comes → The marks are committed again each day"
 )
-def test_the_marks_are_committed_again_when_the_newest_own_commit_is_a_day_old(stream: Make) -> None:
+def test_the_marks_are_committed_again_when_the_newest_ledger_commit_is_a_day_old(stream: Make) -> None:
     events = stream()
     events.produce(good(0), good(1))
     events.land()

@@ -24,10 +24,10 @@ Make = Callable[..., StreamUnderTest]
 
 @pytest.mark.guarantee(
     "case: kafka-02",
-    "fault: The topic is made again in mid-batch → What was read of the new one lands once, under its id",
+    "fault: The topic is created again in mid-batch → What was read of the new one lands once, under its id",
 )
 @pytest.mark.parametrize("dies", [False, True])
-def test_no_record_lands_twice_when_the_topic_is_made_again_after_the_batch_looked_at_it(
+def test_no_record_lands_twice_when_the_topic_is_created_again_after_the_batch_looked_at_it(
     stream: Make, monkeypatch: pytest.MonkeyPatch, dies: bool
 ) -> None:
     """The batch reads the new topic's first records and lands them under the old id."""

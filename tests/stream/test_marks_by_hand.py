@@ -76,7 +76,7 @@ def test_what_is_read_again_lands_once_and_what_is_skipped_is_on_record_when_mar
     flow.spark.sql(f"UPDATE {flow.table.sql} SET name = 'by hand' WHERE id IN (1, 10)")
     flow.land()
     assert flow.ids() == [0, 1, 2, 3, 4, 10]
-    assert sum(r.conflicts for r in flow.reports) == 2, "rows that differ from their records are told"
+    assert sum(r.conflicts for r in flow.reports) == 2, "rows that differ from their records are reported"
     assert len(flow.landed()) == len(set(flow.landed()))
 
     flow.produce(*[SampleRecord(good(n), partition=0) for n in (5, 6, 7)])
@@ -128,7 +128,7 @@ def test_rows_are_corrected_and_added_when_a_range_is_decoded_again_under_other_
     assert flow.ids() == [1, 2, 3, 4, 9]
 
 
-def test_two_deployments_are_equal_below_what_both_have_and_every_difference_is_told(
+def test_two_deployments_are_equal_below_what_both_have_and_every_difference_is_reported(
     stream: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flow = stream()

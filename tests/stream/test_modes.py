@@ -111,7 +111,7 @@ def test_the_memory_can_be_seen_and_emptied_when_the_stream_is_stopped(
     delete_topic(events.broker.bootstrap, events.topic)
     create_topic(events.broker.bootstrap, events.topic, 1)
     refused = cli.invoke(app, ["reset", "--stream", "events", "--yes"])
-    assert "was made again" in str(refused.exception), "the marks are those of the former topic"
+    assert "was created again" in str(refused.exception), "the marks are those of the former topic"
 
 
 def test_the_other_copy_does_not_land_when_a_batch_runs_again_after_a_crash(
@@ -188,7 +188,9 @@ def test_rows_are_inserted_by_coordinates_when_the_table_has_another_writer(stre
     assert events.ids() == [1, 2, 3, 4]
     assert events.rows.where("id = 3").first()["name"] == "by hand"
     assert counts(events) == (2, 1, 0, 0, 1)
-    assert [r.conflicts for r in events.reports] == [1], "other content under the same coordinates is told"
+    assert [r.conflicts for r in events.reports] == [1], (
+        "other content under the same coordinates is reported"
+    )
 
 
 @pytest.mark.guarantee("case: schema-02")

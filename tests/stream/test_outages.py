@@ -1,4 +1,4 @@
-"""What becomes of batches while the table, the dead letter queue or both are away."""
+"""What becomes of batches while the table, the dead letter queue or both are unavailable."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ def breaker_states(events: StreamUnderTest) -> dict[str, State]:
 @pytest.mark.guarantee(
     "reliability: to the DLQ after that",
     "bad day: on-exhausted: dead-letter",
-    "fault: The table is away for longer than the retries → "
+    "fault: The table is unavailable for longer than the retries → "
     "Batches become replayable dead letters, or wait; each record lands once",
 )
-def test_batches_become_replayable_dead_letters_and_land_by_themselves_when_the_table_was_away(
+def test_batches_become_replayable_dead_letters_and_land_by_themselves_when_the_table_was_unavailable(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = stream(partitions=2)
@@ -242,7 +242,7 @@ def test_dead_letters_are_read_from_the_earliest_when_retention_passed_their_rea
 
 @pytest.mark.guarantee(
     "bad day: on-exhausted: pause; DLQ down too",
-    "fault: The table is away for longer than the retries → "
+    "fault: The table is unavailable for longer than the retries → "
     "Batches become replayable dead letters, or wait; each record lands once",
 )
 @pytest.mark.parametrize(("faults", "policy"), [(EVERYTHING_AWAY, "dead-letter"), (TABLE_AWAY, "pause")])

@@ -291,10 +291,10 @@ def test_the_rows_of_the_newest_commit_land_again_when_its_file_was_damaged_and_
 @pytest.mark.guarantee(
     "case: kafka-01",
     "case: kafka-02",
-    "bad day: topic made again",
-    "fault: The topic is deleted and made again → It counts as a new source; all its records land",
+    "bad day: topic created again",
+    "fault: The topic is deleted and created again → It counts as a new source; all its records land",
 )
-def test_all_records_of_a_topic_made_again_land_when_the_stream_was_stopped(stream: Make) -> None:
+def test_all_records_of_a_topic_created_again_land_when_the_stream_was_stopped(stream: Make) -> None:
     events = stream()
     events.produce(good(0), good(1), good(2))
     events.land()
@@ -310,9 +310,9 @@ def test_all_records_of_a_topic_made_again_land_when_the_stream_was_stopped(stre
 
 @pytest.mark.guarantee(
     "case: kafka-01",
-    "fault: The topic is deleted and made again → It counts as a new source; all its records land",
+    "fault: The topic is deleted and created again → It counts as a new source; all its records land",
 )
-def test_the_stream_stops_when_its_topic_is_made_again_under_it_and_the_next_start_lands_all(
+def test_the_stream_stops_when_its_topic_is_created_again_under_it_and_the_next_start_lands_all(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = stream()

@@ -201,7 +201,7 @@ def test_every_line_about_a_batch_or_a_record_is_traced_and_shows_no_payload(
     assert "secret of a person" not in out.getvalue()
 
 
-def test_the_hit_rate_of_fingerprints_is_told_when_contents_come_again(
+def test_the_hit_rate_of_fingerprints_is_reported_when_contents_come_again(
     stream: Callable[..., StreamUnderTest],
 ) -> None:
     flow = stream(idempotency={"mode": "fingerprint"})

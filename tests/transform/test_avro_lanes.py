@@ -239,7 +239,7 @@ def test_a_record_is_taken_to_its_last_byte_or_not_at_all() -> None:
     assert taken == [True, False, False, False, False, True] * FEW
 
 
-def test_malformed_bytes_are_told_with_their_place() -> None:
+def test_malformed_bytes_are_reported_with_their_place() -> None:
     schema = record(id="long", note=["null", "string"], kind=KIND, tags={"type": "array", "items": "double"})
     how = reading("id BIGINT", schema)
     told = {
@@ -297,7 +297,7 @@ def test_a_symbol_is_named_with_its_field_when_the_reader_lacks_it() -> None:
     assert AvroStrict(reading("x INT", writer, reader)).decide(bad).row == {"x": 1}
 
 
-def test_schemas_that_do_not_resolve_are_told_when_a_record_comes() -> None:
+def test_schemas_that_do_not_resolve_are_reported_when_a_record_comes() -> None:
     how = reading("a STRING", record(a="int"), record(a="string"))
     _, (outcome,) = both(how, [b"\x02"])
     assert outcome.faults[0].found == "int is no string of the reader's schema, at byte 0 in field a"

@@ -52,7 +52,7 @@ def test_a_payload_is_told_by_its_ends_and_its_delimiter(
 @given(
     st.lists(st.lists(st.sampled_from(PIECES), max_size=7).map(b"".join), max_size=20), st.sampled_from(SETS)
 )
-def test_many_are_told_as_one_is(payloads: list[bytes], formats: tuple[Format, ...]) -> None:
+def test_many_are_reported_as_one_is(payloads: list[bytes], formats: tuple[Format, ...]) -> None:
     array = pa.array(payloads, pa.binary())
     for delimiter in ",; é":
         dialect = CsvDialect(delimiter=delimiter)

@@ -20,7 +20,7 @@ AGAIN = BatchCounts(5, 4, 1, 0, 0, 0, None)
 
 
 def landed(monkeypatch: pytest.MonkeyPatch, told: BatchCounts | None, *, rows: int) -> BatchCounts:
-    """The census of a batch of five offsets whose write added `rows` and told `told`."""
+    """The batch counts of a batch of five offsets whose write added `rows` and told `told`."""
     plan: Any = SimpleNamespace(
         retry=Retrier(), processing=Processing(), idempotency=Idempotency(), table="orders"
     )
@@ -42,8 +42,8 @@ def test_the_count_is_trusted_when_the_commit_added_as_many_rows(monkeypatch: py
     ("told", "rows"),
     [
         pytest.param(None, 4, id="the observation did not come"),
-        pytest.param(BatchCounts(4, 3, 1, 0, 0, 0, []), 4, id="a part of a failed attempt was told"),
-        pytest.param(BatchCounts(10, 4, 6, 0, 0, 0, []), 4, id="a stage that ran again was told twice"),
+        pytest.param(BatchCounts(4, 3, 1, 0, 0, 0, []), 4, id="a part of a failed attempt was reported"),
+        pytest.param(BatchCounts(10, 4, 6, 0, 0, 0, []), 4, id="a stage that ran again was reported twice"),
     ],
 )
 def test_the_batch_is_counted_again_when_the_count_cannot_be_right(

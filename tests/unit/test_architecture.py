@@ -1,4 +1,4 @@
-"""The shape of the code: imports point one way, modules stay small, JVM internals stay in one room."""
+"""The shape of the code: imports point one way, modules stay small, JVM internals stay in one package."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def imported_modules(text: str, known: set[str]) -> set[str]:
 
 
 def faults_of(module: Path, text: str) -> list[str]:
-    """Rooms that this module imports against the order."""
+    """Packages that this module imports against the order."""
     room = room_of(module)
     if room is None:
         return []
@@ -69,12 +69,12 @@ def test_there_are_modules_to_look_at() -> None:
     assert len(MODULES) > 20
 
 
-def test_every_room_has_its_place_in_the_order() -> None:
+def test_every_package_has_its_place_in_the_order() -> None:
     rooms = {room for module in MODULES if (room := room_of(module))}
-    assert rooms <= set(LEVEL), f"new rooms: {rooms - set(LEVEL)}"
+    assert rooms <= set(LEVEL), f"new packages: {rooms - set(LEVEL)}"
 
 
-def test_the_architecture_page_has_the_rooms_in_their_order() -> None:
+def test_the_architecture_page_has_the_packages_in_their_order() -> None:
     page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
     lines = [
         re.findall(r"`src/tidemark/(\w+)`", line.split("|")[1])
@@ -85,11 +85,11 @@ def test_the_architecture_page_has_the_rooms_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(SOURCE)))
-def test_a_module_imports_only_from_rooms_to_its_left(module: Path) -> None:
+def test_a_module_imports_only_from_packages_to_its_left(module: Path) -> None:
     assert faults_of(module, module.read_text()) == []
 
 
-def test_an_import_of_a_sibling_or_of_a_room_to_the_right_is_noticed() -> None:
+def test_an_import_of_a_sibling_or_of_a_package_to_the_right_is_noticed() -> None:
     text = "from tidemark.source import x\nfrom tidemark import cli\nfrom tidemark.contract import y\n"
     assert sorted(faults_of(SOURCE / "transform" / "imagined.py", text)) == ["cli", "source"]
 

@@ -196,7 +196,7 @@ def test_what_a_batch_tells_in_another_process_reaches_the_observers_of_this_one
         ("tried", "s", "table", "RetriableError: away"),
         ("paused", "s", "table", 60.0, "away"),
     ]
-    assert list(folder.iterdir()) == [], "nothing is told twice, and nothing stays behind"
+    assert list(folder.iterdir()) == [], "nothing is reported twice, and nothing stays behind"
     with relaying(object(), str(tmp_path), told) as observer:
         assert observer is told, "at home the observers hear it themselves"
 

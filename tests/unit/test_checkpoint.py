@@ -1,4 +1,4 @@
-"""What can be told from a checkpoint's files, whole and damaged. What is read is what Spark 4.2 wrote."""
+"""What can be reported from a checkpoint's files, whole and damaged. What is read is what Spark 4.2 wrote."""
 
 from __future__ import annotations
 

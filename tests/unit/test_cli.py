@@ -73,7 +73,7 @@ def test_wrong_use_exits_with_2_and_names_the_command_that_was_meant(
             ["error: no stream is named x", "hint: there is y"],
         ),
         (Fenced("another writer committed"), 1, ["error: another writer committed"]),
-        (RetriableError("broker is away", retry_after=3), 1, ["error: broker is away"]),
+        (RetriableError("broker is unavailable", retry_after=3), 1, ["error: broker is unavailable"]),
         (
             ValueError("odd"),
             1,
@@ -95,7 +95,7 @@ def test_wrong_use_exits_with_2_and_names_the_command_that_was_meant(
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-def test_an_error_is_told_with_its_hint_and_without_a_traceback(
+def test_an_error_is_reported_with_its_hint_and_without_a_traceback(
     error: Exception, code: int, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.render_error(error) == code
@@ -104,7 +104,9 @@ def test_an_error_is_told_with_its_hint_and_without_a_traceback(
     assert captured.err.splitlines() == lines
 
 
-def test_the_traceback_is_told_when_asked_for_and_secrets_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_traceback_is_reported_when_asked_for_and_secrets_are_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def fail() -> None:
         raise ValueError("cannot reach http://app:hunter2@store/")
 

@@ -107,7 +107,7 @@ def findings(capsys: pytest.CaptureFixture[str], config: Path) -> tuple[int, dic
     return code, {finding["name"]: finding for finding in result["findings"]}
 
 
-def test_the_doctor_says_what_is_not_well_and_how_to_mend_it(
+def test_the_doctor_says_what_is_not_well_and_how_to_fix_it(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, found = findings(capsys, config)
@@ -244,7 +244,7 @@ def test_what_stops_a_start_is_a_fault_of_the_table(
     assert fault["hint"]
 
 
-def test_a_column_may_be_named_in_another_letter_case(
+def test_a_column_may_be_named_in_another_dead_letter_case(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config.write_text(config.read_text().replace("[cob]", "[COB]\n        statistics: [AMOUNT, Id]"))

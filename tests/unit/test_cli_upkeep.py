@@ -1,4 +1,4 @@
-"""Wrong use of the commands that move marks, decode again and tidy up is told before Spark starts."""
+"""Wrong use of the commands that move marks, decode again and tidy up is reported before Spark starts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def config(tmp_path: Path) -> Path:
         (["compare", "orders:landing", "orders"], "has no landing table"),
     ],
 )
-def test_wrong_use_is_told_and_nothing_starts(
+def test_wrong_use_is_reported_and_nothing_starts(
     arguments: list[str], told: str, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*arguments, "--config", str(config)]) == 2

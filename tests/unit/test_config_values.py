@@ -66,7 +66,7 @@ def test_a_placeholder_that_cannot_be_filled_says_why(text: str, problem: str) -
     assert raised.value.problem.startswith(problem)
 
 
-def test_a_misspelt_variable_is_told_without_its_value() -> None:
+def test_a_misspelt_variable_is_reported_without_its_value() -> None:
     with pytest.raises(Unset) as raised:
         interpolate("${KAFKA_BOOTSTRAP_SERVER}", {"KAFKA_BOOTSTRAP_SERVERS": "hunter2"})
     assert raised.value.hint.startswith("KAFKA_BOOTSTRAP_SERVERS is set, did you mean that?")

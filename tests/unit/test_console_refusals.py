@@ -161,7 +161,7 @@ def test_a_stream_that_is_not_there_is_named_and_a_script_in_its_name_is_text(co
     assert console.get("/dead-letters", params={"stream": "x"}).json()["hint"] == "there are events"
 
 
-def test_each_wrong_report_request_is_told_what_is_wrong(
+def test_each_wrong_report_request_is_reported_what_is_wrong(
     console: httpx.Client,
 ) -> None:
     good_one = {"reportType": "VOLUME", "requestedBy": "ann"}

@@ -35,7 +35,7 @@ def test_other_errors_of_a_read_pass_by(text: str) -> None:
         raise RuntimeError(text)
 
 
-def test_an_error_is_told_in_one_line_by_what_it_says() -> None:
+def test_an_error_is_reported_in_one_line_by_what_it_says() -> None:
     first, cause = summary_of_error(RuntimeError(TRACE)).split("; caused by ")
     assert first.startswith("org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT]")
     assert cause.startswith("org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING")

@@ -1,4 +1,4 @@
-"""Exported letters are read back a bounded number at a time, and a wrong line is named."""
+"""Exported dead letters are read back a bounded number at a time, and a wrong line is named."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def written(folder: Path, *lines: str) -> Path:
     return file
 
 
-def test_letters_come_in_chunks_of_at_most_so_many_and_at_most_so_many_bytes(tmp_path: Path) -> None:
+def test_dead_letters_come_in_chunks_of_at_most_so_many_and_at_most_so_many_bytes(tmp_path: Path) -> None:
     file = written(tmp_path, *[line(n) for n in range(7)], line(7, 3000), *[line(n) for n in range(8, 10)])
     chunks = list(chunks_of(file, SCHEMA, most=3, most_bytes=1000))
     assert [len(chunk) for chunk in chunks] == [3, 3, 1, 1, 2]
@@ -50,6 +50,6 @@ def test_letters_come_in_chunks_of_at_most_so_many_and_at_most_so_many_bytes(tmp
 
 
 @pytest.mark.parametrize("wrong", ["", "{}", "[]", "no json", '{"letter_id": "a", "key_b64": "?"}'])
-def test_the_line_is_named_when_it_is_no_exported_letter(tmp_path: Path, wrong: str) -> None:
+def test_the_line_is_named_when_it_is_no_exported_dead_letter(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(UsageError, match=r"letters\.jsonl, line 2: no exported dead letter"):
         list(chunks_of(written(tmp_path, line(1), wrong, line(3)), SCHEMA))

@@ -85,13 +85,13 @@ def three_batches() -> Log:
     return Log().batch(10).batch(20).batch(30)
 
 
-def test_a_table_without_own_commits_has_no_marks() -> None:
+def test_a_table_without_ledger_commits_has_no_marks() -> None:
     state = Log().add("WRITE").state
     assert (state.newest, state.version, state.seq, state.marks) == (None, 1, 0, Marks())
     assert state_of(LogPage([], complete=True)) == LedgerState(version=-1)
 
 
-def test_the_newest_own_commit_tells_marks_and_seq_when_others_commit_after_it() -> None:
+def test_the_newest_ledger_commit_tells_marks_and_seq_when_others_commit_after_it() -> None:
     state = three_batches().add("OPTIMIZE").add("WRITE", {"mode": "Append"}).state
     assert (state.marks, state.seq, state.version, state.newest_version) == (Marks({0: 30}), 3, 5, 3)
     assert not state.restored
@@ -140,7 +140,7 @@ def test_marks_of_a_former_incarnation_of_the_topic_are_not_those_of_the_next_wh
     assert log.state.restored
 
 
-def test_nothing_is_marked_when_the_table_is_restored_to_before_the_first_own_commit() -> None:
+def test_nothing_is_marked_when_the_table_is_restored_to_before_the_first_ledger_commit() -> None:
     state = three_batches().restore(0).state
     assert (state.marks, state.high_water) == (Marks(), Marks({0: 30}))
 
@@ -150,7 +150,7 @@ def test_the_newest_restore_decides_when_there_are_several() -> None:
 
 
 def test_marks_are_followed_through_when_the_restored_version_is_a_restore() -> None:
-    # Version 4 is a RESTORE to version 1: the own commits below version 4 do not tell its marks.
+    # Version 4 is a RESTORE to version 1: the ledger commits below version 4 do not tell its marks.
     assert three_batches().restore(1).restore(4).state.marks == Marks({0: 10})
     assert three_batches().restore(1).add("OPTIMIZE").restore(5).state.marks == Marks({0: 10})
 
@@ -209,7 +209,7 @@ def test_versions_that_a_restore_took_back_are_passed_on_by_every_commit_that_fo
     assert not log.state.restored
     assert log.state.undone == ((1, 4),)
     log.batch(50, undone=log.state.undone).restore(6).restore(5)
-    assert log.state.undone == ((1, 4), (5, 8)), "both that came since the newest own commit"
+    assert log.state.undone == ((1, 4), (5, 8)), "both that came since the newest ledger commit"
     assert three_batches().restore_to("2026-03-01 20:30:00").state.undone == ((2, 4),)
     text = LedgerCommit.from_json(
         ledger_commit(1, 1, base=0, undone=((1, 4), (5, 8)), replay_seq=7).to_json()
@@ -292,7 +292,7 @@ def test_the_table_is_refused_when_its_rows_were_taken_away(
     operation: str, parameters: dict[str, str]
 ) -> None:
     log = three_batches().add(operation, parameters)
-    with pytest.raises(LedgerError, match=r"in version 4, after the newest own commit") as refused:
+    with pytest.raises(LedgerError, match=r"in version 4, after the newest ledger commit") as refused:
         read_state(log)
     assert "tidemark adopt --marks" in str(refused.value.hint)
     assert read_state(log, accept_emptied=True).marks == Marks({0: 30})
@@ -344,7 +344,7 @@ def test_the_table_is_taken_when_somebody_works_on_it(operation: str, parameters
     assert three_batches().add(operation, parameters).state.marks == Marks({0: 30})
 
 
-def test_the_table_is_taken_when_it_was_emptied_before_the_newest_own_commit() -> None:
+def test_the_table_is_taken_when_it_was_emptied_before_the_newest_ledger_commit() -> None:
     assert three_batches().add("TRUNCATE").batch(30, kind=CommitKind.ADOPT).state.marks == Marks({0: 30})
 
 
@@ -358,7 +358,7 @@ def test_older_entries_are_read_when_the_first_page_does_not_decide() -> None:
     assert len(log.limits) > 1
 
 
-def test_one_short_page_is_read_when_the_newest_own_commit_is_near() -> None:
+def test_one_short_page_is_read_when_the_newest_ledger_commit_is_near() -> None:
     log = Log()
     for mark in range(100):
         log.batch(mark)
@@ -391,7 +391,7 @@ def test_the_commits_since_a_version_are_all_of_them_whatever_the_page() -> None
     assert commits_since(log, 43).entries == []
 
 
-def test_the_newest_own_commits_are_found_behind_any_number_of_others() -> None:
+def test_the_newest_ledger_commits_are_found_behind_any_number_of_others() -> None:
     log = three_batches()
     for _ in range(500):
         log.add("OPTIMIZE")
@@ -429,7 +429,7 @@ def test_a_restore_is_noticed_only_after_the_version_that_was_read() -> None:
     assert not restored_since(page, 4)
 
 
-def test_a_topic_made_again_starts_at_nothing_and_keeps_the_seq() -> None:
+def test_a_topic_created_again_starts_at_nothing_and_keeps_the_seq() -> None:
     state = three_batches().restore(1).state
     assert in_generation(state, "topic") is state
     again = in_generation(state, "another")
@@ -442,7 +442,7 @@ def test_a_topic_made_again_starts_at_nothing_and_keeps_the_seq() -> None:
     assert again.seq == 3
 
 
-def test_a_log_without_own_commits_is_refused_when_there_were_some_before() -> None:
+def test_a_log_without_ledger_commits_is_refused_when_there_were_some_before() -> None:
     known = read_state(three_batches())
     emptied = LedgerState(version=known.version + 5)
     with pytest.raises(LedgerError, match="dropped and created again"):

@@ -1,4 +1,4 @@
-"""Marks are vectors of offsets; an own commit says the same after a trip through the log."""
+"""Marks are vectors of offsets; an ledger commit says the same after a trip through the log."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_marks_are_equal_and_hash_alike_when_only_the_order_differs() -> None:
 
 
 @given(COMMITS)
-def test_an_own_commit_says_the_same_when_read_back(ledger_commit: LedgerCommit) -> None:
+def test_an_ledger_commit_says_the_same_when_read_back(ledger_commit: LedgerCommit) -> None:
     assert LedgerCommit.from_json(ledger_commit.to_json()) == ledger_commit
 
 
@@ -79,12 +79,12 @@ def test_the_metadata_holds_no_more_than_what_is_said(ledger_commit: LedgerCommi
 
 
 @given(st.none() | st.text() | st.text().map(lambda t: json.dumps({METADATA_KEY: t})))
-def test_the_metadata_of_others_is_no_own_commit(text: str | None) -> None:
+def test_the_metadata_of_others_is_no_ledger_commit(text: str | None) -> None:
     assert LedgerCommit.from_json(text) is None
 
 
 @pytest.mark.parametrize("missing", ["kind", "stream", "topic_id", "token", "seq", "base"])
-def test_metadata_is_no_own_commit_when_something_is_missing(missing: str) -> None:
+def test_metadata_is_no_ledger_commit_when_something_is_missing(missing: str) -> None:
     ledger_commit = LedgerCommit(CommitKind.BATCH, "orders", "topic", "run/1/1", 1, 1)
     body = json.loads(ledger_commit.to_json())
     del body[METADATA_KEY][missing]

@@ -1,4 +1,4 @@
-"""How a patch file mends a value, and how a file names letters."""
+"""How a patch file fixes a value, and how a file names dead letters."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_a_patch_is_merged_as_the_standard_has_it(value: Any, patch: Any, wanted
     assert merge_patch(value, patch) == wanted
 
 
-def test_letters_are_read_from_a_file_without_comments_and_empty_lines(tmp_path: Path) -> None:
+def test_dead_letters_are_read_from_a_file_without_comments_and_empty_lines(tmp_path: Path) -> None:
     file = tmp_path / "letters.txt"
     file.write_text("# those of Monday\norders:0:17\n\n  a:b:1:2  \n", encoding="utf-8")
     assert read_dead_letters(file) == ("orders:0:17", "a:b:1:2")
 
 
-def test_the_line_is_named_when_a_file_of_letters_has_something_else(tmp_path: Path) -> None:
+def test_the_line_is_named_when_a_file_of_dead_letters_has_something_else(tmp_path: Path) -> None:
     file = tmp_path / "letters.txt"
     file.write_text("orders:0:17\norders-0-18\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"line 2: `orders-0-18`"):

@@ -114,7 +114,7 @@ def test_a_breaker_is_in_one_state() -> None:
     assert states == {"CLOSED": 0, "OPEN": 0, "HALF_OPEN": 1}
 
 
-def test_a_breaker_that_trips_is_told_when_metrics_listen_to_it() -> None:
+def test_a_breaker_that_trips_is_reported_when_metrics_listen_to_it() -> None:
     metrics = Metrics()
     breaker = Breaker("reports/archive", BreakerSettings(), listeners=[BreakerMetrics(metrics)])
     for _ in range(breaker.settings.failure_threshold):

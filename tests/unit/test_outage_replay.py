@@ -71,7 +71,7 @@ class Clock:
 def replaying(
     monkeypatch: pytest.MonkeyPatch, outcomes: list[Callable[[threading.Event], int]], *, due: int = 4
 ) -> tuple[OutageReplay, Clock, list[int]]:
-    """One whose attempts do `outcomes`, which return how many letters wait; and the seqs it recorded."""
+    """One whose attempts do `outcomes`, which return how many dead letters wait; and the seqs it recorded."""
     target: Any = SimpleNamespace(
         name="events",
         table=None,
@@ -109,10 +109,10 @@ def turn(one: OutageReplay) -> None:
 
 
 def failing(_: threading.Event) -> int:
-    raise ConnectionError("DLQ topic is away")
+    raise ConnectionError("DLQ topic is unavailable")
 
 
-def test_it_is_tried_again_with_backoff_when_it_failed_or_left_letters_waiting(
+def test_it_is_tried_again_with_backoff_when_it_failed_or_left_dead_letters_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left = [failing, lambda _: 3, lambda _: 0]
@@ -135,13 +135,13 @@ def test_only_the_recording_is_done_again_when_a_batch_was_under_way(monkeypatch
     with one.ledger.busy:
         turn(one)
     assert recorded == []
-    assert next_of(one.ledger, 10, 12).replay_due == 0, "the batch's own commit says it as well"
+    assert next_of(one.ledger, 10, 12).replay_due == 0, "the batch's ledger commit says it as well"
     clock.now += 120
     turn(one)
     assert recorded == [0]
 
 
-def test_nothing_is_replayed_while_the_table_is_away_or_a_jump_is_not_recorded(
+def test_nothing_is_replayed_while_the_table_is_unavailable_or_a_jump_is_not_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, _, recorded = replaying(monkeypatch, [lambda _: 0])

@@ -55,7 +55,7 @@ def test_nothing_is_waited_for_when_the_end_is_where_it_was() -> None:
     assert broker.asked == 1
 
 
-def test_a_topic_that_stays_shorter_is_told_as_it_is() -> None:
+def test_a_topic_that_stays_shorter_is_reported_as_it_is() -> None:
     assert settled(Broker(3)) == 3
 
 

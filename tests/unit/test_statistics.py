@@ -68,7 +68,7 @@ def test_the_coordinates_come_first_then_the_streams_own_columns(
     assert statistics_property(destination, schema(ddl)) == expected
 
 
-def test_a_property_of_the_configuration_wins_in_whatever_letter_case() -> None:
+def test_a_property_of_the_configuration_wins_in_whatever_dead_letter_case() -> None:
     given = {"delta.CheckpointInterval": "5", "delta.datapartitioning": "x"}
     made = properties_of(Destination(properties=given, statistics=()), schema("a INT"))
     assert made == {"delta.isolationLevel": OWN["delta.isolationLevel"], PROPERTY: FIRST, **given}

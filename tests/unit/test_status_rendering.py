@@ -61,7 +61,7 @@ def test_the_picture_says_what_is_rejected_and_where_the_reasons_are() -> None:
     assert text.count("breaker table: OPEN") == 1
 
 
-def test_a_hostile_letter_is_only_shown_on_the_terminal() -> None:
+def test_a_hostile_dead_letter_is_only_shown_on_the_terminal() -> None:
     hostile = "\x1b]0;owned\x07 [bold]not ours[/bold] [/] \u202e"
     names = (
         *("letter_id", "stream_topic", "stream_partition", "stream_offset", "message_timestamp"),

@@ -43,7 +43,7 @@ COMMANDS = (
         "From nothing to tables: a broker, records, two crashes and the check that nothing is lost.",
     ),
     Entry("check", "check", "Report every fault of the configuration and the schemas at once."),
-    Entry("doctor", "doctor", "Check this machine: Java, jars, broker, files; say what to mend."),
+    Entry("doctor", "doctor", "Check this machine: Java, jars, broker, files; say what to fix."),
     Entry("broker", "broker", "Start and stop a local Kafka broker, produce sample records."),
     Entry("ingest", "ingest", "Land the streams' records in their tables, each exactly once."),
     Entry("status", "status", "Marks, end offsets, lag and last commit of each stream."),

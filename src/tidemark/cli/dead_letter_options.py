@@ -1,4 +1,4 @@
-"""What the commands about dead letters share: their options, and how these become a choice of letters."""
+"""What the commands about dead letters share: their options, and how these become a choice of dead letters."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ Statuses = Annotated[
 Since = Annotated[datetime | None, typer.Option("--since", help="Failed at this time (UTC) or later.")]
 Until = Annotated[datetime | None, typer.Option("--until", help="Failed before this time (UTC).")]
 DeadLetterIds = Annotated[
-    list[str] | None, typer.Option("--letter", "-l", help="This letter: its id, or topic:partition:offset.")
+    list[str] | None,
+    typer.Option("--letter", "-l", help="This dead letter: its id, or topic:partition:offset."),
 ]
-DeadLetterFile = Annotated[Path | None, typer.Option("--letters", help="A file of letters, one a line.")]
+DeadLetterFile = Annotated[Path | None, typer.Option("--letters", help="A file of dead letters, one a line.")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="So many at most.")]
 Note = Annotated[str, typer.Option("--note", help="Why, for those who look later.")]
 Who = Annotated[
@@ -59,7 +60,7 @@ def selection_of(
 
     named = tuple(from_file or ()) + (read_dead_letters(file) if file is not None else ())
     if file is not None and not named:
-        raise UsageError(f"{file} names no letter")
+        raise UsageError(f"{file} names no dead letter")
     moments = [m.replace(tzinfo=UTC) if m is not None and m.tzinfo is None else m for m in (since, until)]
     return Selection(tuple(codes or ()), moments[0], moments[1], named, tuple(statuses or ()), limit)
 
@@ -68,7 +69,7 @@ def payload_edit_of(expression: str | None, patch: Path | None) -> PayloadEdit |
     from tidemark.dead_letters.selection import PayloadEdit
 
     if expression is not None and patch is not None:
-        raise UsageError("--edit and --patch both mend the value: give one of them")
+        raise UsageError("--edit and --patch both fix the value: give one of them")
     if patch is None:
         return PayloadEdit(expression=expression) if expression is not None else None
     try:

@@ -1,6 +1,6 @@
-"""`tidemark dead-letters`: see, understand, mend, replay and put aside what was rejected.
+"""`tidemark dead-letters`: see, understand, fix, replay and put aside what was rejected.
 
-Long because a command is one file: its eight sub-commands, each short, share the options of a letter.
+Long because a command is one file: its eight sub-commands, each short, share the options of a dead letter.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _COORDINATES = frozenset({"stream_topic", "stream_partition", "stream_offset"})
 _WIDTH = 120
 """Narrower, these columns leave room for the id and the reason; `show` and `--json` have them."""
 
-app = typer.Typer(help="Dead letters: list, show, mend, replay, park, discard, export and import.")
+app = typer.Typer(help="Dead letters: list, show, fix, replay, park, discard, export and import.")
 
 
 @app.command()
@@ -98,7 +98,7 @@ def list_(
         column.no_wrap, column.overflow = True, "fold"
     for row in rows:
         pretty.add_row(*[_cell(row, name) for name in columns])
-    console.print(pretty if rows else f"no such letter in {table}")
+    console.print(pretty if rows else f"no such dead letter in {table}")
 
 
 @app.command()
@@ -110,7 +110,7 @@ def show(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """One letter: its bytes as text or hex, the failure in words, and how to replay it."""
+    """One dead letter: its bytes as text or hex, the failure in words, and how to replay it."""
     from tidemark.dead_letters.files import as_line
 
     row = open_dead_letters(config, target, stream).show(dead_letter)
@@ -151,7 +151,7 @@ def replay(
 ) -> None:
     """Through the pipeline again, with today's schema and rules; what is right lands under its coordinates.
 
-    Exit code 1 when a letter failed again.
+    Exit code 1 when a dead letter failed again.
     """
     selection = selection_of(code, status, since, until, dead_letter, from_file, limit)
     edited = payload_edit_of(edit, patch)
@@ -189,7 +189,7 @@ def park(
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
 ) -> None:
-    """Put letters aside: they are replayed only when they are named."""
+    """Put dead letters aside: they are replayed only when they are named."""
     count = open_dead_letters(config, target, stream).mark(
         dead_letter, DeadLetterStatus.PARKED, by=by, note=note or None
     )
@@ -206,7 +206,7 @@ def discard(
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
 ) -> None:
-    """Decide that letters are not wanted. Their bytes stay in the DLQ table."""
+    """Decide that dead letters are not wanted. Their bytes stay in the DLQ table."""
     status = DeadLetterStatus.DISCARDED
     count = open_dead_letters(config, target, stream).mark(dead_letter, status, by=by, note=note or None)
     Console(stderr=True).print(f"{count} {status.value}", highlight=False)

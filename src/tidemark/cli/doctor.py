@@ -1,4 +1,4 @@
-"""`tidemark doctor`: looks at this machine and says what is there, what is not, and how to mend it."""
+"""`tidemark doctor`: looks at this machine and says what is there, what is not, and how to fix it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Finding:
 def doctor(*, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False) -> None:
     """Look at Java, packages, jars, configuration, schemas, folders and the broker.
 
-    Each thing that is not well comes with a mend. Exit code 1 if there is any.
+    Each thing that is not well comes with a fix. Exit code 1 if there is any.
     """
     findings: list[Finding] = []
     console = Console(highlight=False, soft_wrap=True)

@@ -25,7 +25,8 @@ def maintain(
         int, typer.Option("--retention-hours", help="Hours that VACUUM keeps; 168 at least.")
     ] = 168,
     forget_letters_after: Annotated[
-        int | None, typer.Option("--forget-letters-after", min=1, help="Days after which closed letters go.")
+        int | None,
+        typer.Option("--forget-letters-after", min=1, help="Days after which closed dead letters go."),
     ] = None,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,

@@ -57,7 +57,7 @@ def _names(streams: Mapping[str, Stream]) -> Iterator[Finding]:
     for name in streams:
         at: KeyPath = (*TOPICS, name)
         if not STREAM_NAME.fullmatch(name):
-            hint = "use letters, digits, `.`, `_` and `-`, at most 100, a letter or digit first"
+            hint = "use dead letters, digits, `.`, `_` and `-`, at most 100, a letter or digit first"
             yield at, "is no legal name for a stream", hint
             continue
         first = taken.setdefault(slug(name), name)

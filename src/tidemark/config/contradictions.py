@@ -1,4 +1,4 @@
-"""Keys of one stream, or of the broker's section, that cannot both hold. Each names the place to mend."""
+"""Keys of one stream, or of the broker's section, that cannot both hold. Each names the place to fix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemark.config.stream import Destination, Mode, Stream
 from tidemark.contract.records import ADDED_COLUMNS, EXTRA
 
 REFUSED_TABLE_PROPERTIES = {
-    "delta.setTransactionRetentionDuration": "the ledger would forget its own commits",
+    "delta.setTransactionRetentionDuration": "the ledger would forget its ledger commits",
     "delta.isolationLevel": "the ledger needs Serializable and sets it itself",
 }
 
@@ -121,7 +121,7 @@ def destination_faults(destination: Destination, at: KeyPath) -> Iterator[Findin
     if len(destination.cluster_by) > MOST_CLUSTERING_COLUMNS:
         yield (*at, "cluster-by"), f"has more than {MOST_CLUSTERING_COLUMNS} columns", "name fewer"
     for written, value in destination.properties.items():
-        # Delta knows its own properties in any letter case.
+        # Delta knows its own properties in any dead letter case.
         why = _REFUSED.get(written.lower())
         if why is not None and value != "Serializable":
             yield (*at, "properties", written), f"is refused: {why}", "remove it"

@@ -156,7 +156,7 @@ WORDS: dict[str, Callable[[Mapping[str, Any], object], tuple[str, str]]] = {
     "string_type": _text,
     "string_too_short": lambda c, v: ("must not be empty", ""),
     "string_too_long": lambda c, v: (f"must have at most {c['max_length']} characters", ""),
-    "string_pattern_mismatch": lambda c, v: ("must consist of letters, digits, `.`, `_` and `-`", ""),
+    "string_pattern_mismatch": lambda c, v: ("must consist of dead letters, digits, `.`, `_` and `-`", ""),
     "int_type": lambda c, v: ("must be a whole number", ""),
     "int_parsing": lambda c, v: ("must be a whole number", "write the digits only"),
     "int_from_float": lambda c, v: ("must be a whole number", ""),

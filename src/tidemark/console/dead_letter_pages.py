@@ -1,4 +1,4 @@
-"""The pages of dead letters: filter, look, mend, try, replay, park. Payloads only for who is signed in."""
+"""The pages of dead letters: filter, look, fix, try, replay, park. Payloads only for who is signed in."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ from tidemark.monitoring.metrics import Metrics
 
 MOST_LISTED = 100
 COUNTED_EVERY = 30.0
-"""Seconds between two counts of the open letters: each reads the status of every letter."""
+"""Seconds between two counts of the open dead letters: each reads the status of every dead letter."""
 
 
 @dataclass
 class DeadLetterDesk:
     """Reads and moves the dead letters of the configured streams. One change at a time; `changes` counts.
 
-    Every method raises UsageError for a stream without dead letters or a letter that is not there.
+    Every method raises UsageError for a stream without dead letters or a dead letter that is not there.
     """
 
     settings: Settings
@@ -49,7 +49,7 @@ class DeadLetterDesk:
     def listed(
         self, stream: str, *, code: str | None = None, status: str | None = None, after: Place | None = None
     ) -> tuple[list[Listed], Place | None]:
-        """The newest letters behind `after`, and the place of the next ones if there are more."""
+        """The newest dead letters behind `after`, and the place of the next ones if there are more."""
         found = self.of(stream)
         if not found.table.exists(self.spark()):
             return [], None

@@ -24,7 +24,7 @@ def text_of(value: bytes | None) -> tuple[str, bool]:
 
 
 def secret_names(stream: Stream) -> frozenset[str]:
-    """Names of the fields marked `secret`, in small letters, without what they lie in."""
+    """Names of the fields marked `secret`, in small dead letters, without what they lie in."""
     paths = [path for path, options in stream.fields.items() if options.secret]
     return frozenset(name.casefold() for path in paths for name in (path, path.rpartition(".")[2]))
 

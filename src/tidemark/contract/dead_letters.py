@@ -10,7 +10,7 @@ from tidemark.contract import records
 ERRORS_PREFIX: Final = "__dlq.errors."
 REPLAY_PREFIX: Final = "__dlq.replay."
 REPLAYED_FROM: Final = f"{REPLAY_PREFIX}coordinates"
-"""Header of a record that was published again: the letter it came from. Exempts it from fingerprints."""
+"""Header of a record that was published again: the dead letter it came from. Exempts it from fingerprints."""
 REPLAY_COUNT: Final = f"{REPLAY_PREFIX}count"
 
 ENVELOPE_VERSION: Final = "1.0"
@@ -40,14 +40,14 @@ STATUS_DDL: Final = (
     "status STRING, attempts INT, at TIMESTAMP, by STRING, note STRING, edit STRING, table_version BIGINT, "
     "sequence BIGINT"
 )
-"""What became of a letter: an event a row, append-only; the one of the highest `sequence` holds. Each event
+"""What became of a dead letter: an event a row, append-only; the one of the highest `sequence` holds. Each event
 counts on from the one that its writer saw: the clocks of hosts do not decide. `attempts` counts
 failed replays. `table_version`: a commit from which on a resolved letter's row is in the table. `edit`: how
 its value was fixed."""
 
 
 class DeadLetterStatus(StrEnum):
-    """A letter without an event is NEW."""
+    """A dead letter without an event is NEW."""
 
     NEW = "new"
     REPLAYED = "replayed"

@@ -1,7 +1,7 @@
 """Named points in the batch at which tests make the process die or a step fail. Off unless asked for.
 
 `TIDEMARK_FAULTS="after-append=kill@3,before-publish=raise"` kills the process at the third time the
-first point is reached, and raises once at the second. `read-log=down` fails as a dependency that is away
+first point is reached, and raises once at the second. `read-log=down` fails as a dependency that is unavailable
 does, each time and for as long as it is asked for; `read-log=down@/some/file` as long as that file is there.
 """
 

@@ -55,7 +55,7 @@ class StreamObserver(Protocol):
         return
 
     def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
-        """A batch is kept, as `destination` is away; it is tried again in `delay` seconds."""
+        """A batch is kept, as `destination` is unavailable; it is tried again in `delay` seconds."""
         return
 
     def breaker_changed(self, name: str, old: str, new: str, reason: str) -> None:

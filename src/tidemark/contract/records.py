@@ -19,7 +19,7 @@ PAYLOAD: Final = "message_payload"
 HEADERS: Final = "message_headers"
 
 COORDINATES: Final = (TOPIC_ID, PARTITION, OFFSET)
-"""The dedup key. The id is Kafka's own topic ID: a topic made again is a new source."""
+"""The dedup key. The id is Kafka's own topic ID: a topic created again is a new source."""
 
 HEADERS_DDL: Final = "ARRAY<STRUCT<name: STRING, value: BINARY>>"
 

@@ -13,7 +13,7 @@ _MOST_RANGES = 20
 def with_restore(undone: Undone, *, back_to: int, restored_at: int) -> Undone:
     """`undone` after one more RESTORE, newer than those before.
 
-    Bounded, as every own commit carries it: the two oldest ranges become one where there are too many. A
+    Bounded, as every ledger commit carries it: the two oldest ranges become one where there are too many. A
     version in between is then taken for undone, which costs a replay that finds its row.
 
     >>> with_restore(((2, 9),), back_to=11, restored_at=14)

@@ -35,7 +35,7 @@ def claimed(dlq_records: DataFrame, table: DeadLetterTable) -> DataFrame:
 
 
 def _contradicting(dead_letters: DataFrame, table: DeadLetterTable) -> DataFrame:
-    """Where on the DLQ topic they are. A letter without its bytes contradicts nothing."""
+    """Where on the DLQ topic they are. A dead letter without its bytes contradicts nothing."""
     payload = F.col(records.PAYLOAD)
     span = dead_letters.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
     low, high = (span["low"], span["high"]) if span is not None else (None, None)

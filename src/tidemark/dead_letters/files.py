@@ -35,7 +35,7 @@ def export(dead_letters: DataFrame, out: TextIO) -> int:
 
 
 def collectable(dead_letters: DataFrame) -> DataFrame:
-    """The letters with timestamps that Python has: one after the year 9999, of a producer that sent
+    """The dead letters with timestamps that Python has: one after the year 9999, of a producer that sent
     microseconds as milliseconds, becomes that year's end. The DLQ topic keeps it.
     """
     last = F.timestamp_micros(F.lit(LAST_MICROS))
@@ -44,7 +44,7 @@ def collectable(dead_letters: DataFrame) -> DataFrame:
 
 
 def as_line(dead_letter: Mapping[str, Any]) -> dict[str, Any]:
-    """A letter as JSON has it: bytes in base64 (`key_b64`, `value_b64`), timestamps in ISO 8601."""
+    """A dead letter as JSON has it: bytes in base64 (`key_b64`, `value_b64`), timestamps in ISO 8601."""
     line: dict[str, Any] = {}
     for name, value in dead_letter.items():
         if name in _BINARY:
@@ -57,10 +57,10 @@ def as_line(dead_letter: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def import_dead_letters(spark: SparkSession, table: DeadLetterTable, file: Path) -> int:
-    """Merge the letters of an exported file into the DLQ table; returns how many lines it had.
+    """Merge the dead letters of an exported file into the DLQ table; returns how many lines it had.
 
-    In memory: at most 1,000 letters, or 16 MB of lines. Raises UsageError with file and line for a line that
-    is no exported letter; nothing is written then.
+    In memory: at most 1,000 dead letters, or 16 MB of lines. Raises UsageError with file and line for a line that
+    is no exported dead letter; nothing is written then.
     """
     schema = schema_of(DEAD_LETTER_DDL)
     lines = sum(len(chunk) for chunk in chunks_of(file, schema))
@@ -73,7 +73,7 @@ def import_dead_letters(spark: SparkSession, table: DeadLetterTable, file: Path)
 def chunks_of(
     file: Path, schema: T.StructType, *, most: int = _IMPORTED_AT_ONCE, most_bytes: int = _BYTES_AT_ONCE
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """The letters of an exported file as rows of `schema`, a bounded number at a time; never an empty chunk.
+    """The dead letters of an exported file as rows of `schema`, a bounded number at a time; never an empty chunk.
 
     Raises UsageError as `import_letters`, when it comes to the line.
     """

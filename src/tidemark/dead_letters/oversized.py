@@ -15,7 +15,7 @@ from tidemark.platform.kept_rows import kept
 def keep_oversized(rejected: DataFrame, topic: DeadLetterTopic) -> None:
     """Merge those of `rejected` (`REJECTED_COLUMNS`) that are too large for the topic into the DLQ table.
 
-    To be called before they are published: what comes by the topic later finds its letter there.
+    To be called before they are published: what comes by the topic later finds its dead letter there.
     """
     failure = F.col(records.FAILURE)
     told = {

@@ -1,6 +1,6 @@
 """Where a reader of a DLQ topic goes on: its checkpoint, or a fresh one where Spark could not start from it.
 
-Reading from the earliest record again is harmless: letters are merged by their coordinates.
+Reading from the earliest record again is harmless: dead letters are merged by their coordinates.
 """
 
 from __future__ import annotations

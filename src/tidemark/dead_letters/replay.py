@@ -1,7 +1,7 @@
-"""Replay: dead letters through the pipeline again, straight into the table (DESIGN §5).
+"""Replay: dead letters through the pipeline again, straight into the table.
 
 A replayed record keeps its coordinates as its key, so replaying twice, or beside a running stream, changes
-nothing: only letters below what the stream has completed are touched, where it never writes again.
+nothing: only dead letters below what the stream has completed are touched, where it never writes again.
 Long because a replay is one order of effects, as a batch is.
 """
 
@@ -46,7 +46,7 @@ _MOST_STARTS = 3
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What a replay came to, in letters: chosen = resolved + rejected + parked + waiting + omitted.
+    """What a replay came to, in dead letters: chosen = resolved + rejected + parked + waiting + omitted.
 
     `already`: of the resolved, those whose row was in the table before. `waiting`: the stream has not
     completed their batch yet. `omitted`: their bytes were kept nowhere. `codes`: of the rejected and parked.
@@ -80,9 +80,9 @@ def replay(
     most_failures: int = MOST_FAILURES,
     progress: Callable[[str], None] = lambda step: None,
 ) -> ReplayResult:
-    """Decode, validate and classify the chosen letters with today's schema and rules; land what is right.
+    """Decode, validate and classify the chosen dead letters with today's schema and rules; land what is right.
 
-    A letter is resolved once its row is in the table; one that fails again stays new, and is parked after
+    A dead letter is resolved once its row is in the table; one that fails again stays new, and is parked after
     `most_failures` failed replays. Killed anywhere and run again, nothing lands twice. Payloads stay with
     Spark: the driver sees counts. `dry_run` says what would happen and changes nothing.
 
@@ -119,7 +119,7 @@ def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -
     assert decode is not None
     topic = admin.describe(target.stream.kafka_topic)
     state = completed_state(spark, target, topic)
-    progress("choose letters")
+    progress("choose dead letters")
     if not dry_run:
         table.reopen_undone(spark, state.undone, by=by)
     chosen = how.selection.of(table.dead_letters(spark)).withColumn(
@@ -232,7 +232,7 @@ def _count(chosen: DataFrame, outcome: DataFrame) -> dict[str, int]:
 def _land(
     spark: SparkSession, target: Target, topic: Topic, accepted: DataFrame, chosen_at: LedgerState
 ) -> Committed:
-    """One REPLAY commit of the rows that the table lacks. `chosen_at`: the state that the letters were chosen
+    """One REPLAY commit of the rows that the table lacks. `chosen_at`: the state that the dead letters were chosen
     by. Raises _MarksWentBack where the stream may land them itself again.
     """
     run = uuid.uuid4().hex
@@ -281,7 +281,7 @@ def _note(
     by: str,
     most_failures: int,
 ) -> None:
-    """What became of the letters, in one append. Killed before it, the next replay finds the rows landed."""
+    """What became of the dead letters, in one append. Killed before it, the next replay finds the rows landed."""
     how = F.lit(str(edit)) if edit is not None else F.lit(None).cast("string")
     edited = outcome.withColumn("edit", how)
     resolved = edited.where(F.col(records.ROUTE) != Route.REJECTED.value).withColumn(

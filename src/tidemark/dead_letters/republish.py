@@ -33,12 +33,12 @@ def republish(
     by: str = "tidemark",
     most: int = MOST_FAILURES,
 ) -> int:
-    """Publish the chosen letters to the topic that they came from; returns how many.
+    """Publish the chosen dead letters to the topic that they came from; returns how many.
 
     Every consumer group of the topic reads them again. A record gets new coordinates there; headers say which
-    letter it is (`__dlq.replay.coordinates`) and how often it was published again (one counter,
+    dead letter it is (`__dlq.replay.coordinates`) and how often it was published again (one counter,
     `__dlq.replay.count`). One that was published again `most` times is parked instead. At least once: killed
-    between the publication and the note of it, a letter may be published twice.
+    between the publication and the note of it, a dead letter may be published twice.
     """
     table = DeadLetterTable(target.table)
     chosen = kept(selection.of(table.dead_letters(spark)).where(F.col(records.PAYLOAD).isNotNull()))

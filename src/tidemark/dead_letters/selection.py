@@ -1,4 +1,4 @@
-"""Which dead letters are meant, and how their values are mended before they are replayed."""
+"""Which dead letters are meant, and how their values are fixed before they are replayed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class PayloadEdit:
-    """How values are mended: a SQL expression, or a JSON merge patch (RFC 7386) for each. One of the two."""
+    """How values are fixed: a SQL expression, or a JSON merge patch (RFC 7386) for each. One of the two."""
 
     expression: str | None = None
     patch: Any | None = None
@@ -76,11 +76,11 @@ class PayloadEdit:
         return self.expression if self.expression is not None else json.dumps(self.patch, ensure_ascii=False)
 
     def of(self, dead_letters: DataFrame) -> DataFrame:
-        """The letters with mended values. The expression may use `payload` (the value as text), and every
-        column of a letter.
+        """The dead letters with fixed values. The expression may use `payload` (the value as text), and every
+        column of a dead letter.
 
         Raises UsageError for an expression that is none, or not deterministic, and for a patch over more
-        than 1,000 letters or over a value that is no JSON: which one is said.
+        than 1,000 dead letters or over a value that is no JSON: which one is said.
         """
         if self.expression is not None:
             return self._evaluated(dead_letters, self.expression)
@@ -94,7 +94,7 @@ class PayloadEdit:
         text = dead_letters.withColumn(PAYLOAD_TEXT, F.col(records.PAYLOAD).cast("string"))
         try:
             edited = text.withColumn(records.PAYLOAD, F.expr(expression).cast("string").cast("binary"))
-            edited.schema  # noqa: B018  # analysed here, so that a wrong expression is told before anything runs
+            edited.schema  # noqa: B018  # analysed here, so that a wrong expression is reported before anything runs
             empty = dead_letters.sparkSession.createDataFrame([], text.schema)
             faults = list(unstable_as_analysed({"--edit": expression}, empty).values())
         except Exception as error:
@@ -110,7 +110,7 @@ class PayloadEdit:
         rows = dead_letters.select(DEAD_LETTER_ID, records.PAYLOAD).limit(MOST_PATCHED + 1).collect()
         if len(rows) > MOST_PATCHED:
             raise UsageError(
-                f"a patch file is for {MOST_PATCHED} letters at most",
+                f"a patch file is for {MOST_PATCHED} dead letters at most",
                 "choose fewer, or use a SQL expression with --edit",
             )
         values = [

@@ -1,4 +1,4 @@
-"""The DLQ table, and the status table beside it: each letter stands once, what became of it is appended."""
+"""The DLQ table, and the status table beside it: each dead letter stands once, what became of it is appended."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class DeadLetterTable:
         return tables.describe(spark, self.facts) is not None
 
     def merge(self, dead_letters: DataFrame) -> None:
-        """Add the letters that are not there yet; those that are stay as they are.
+        """Add the dead letters that are not there yet; those that are stay as they are.
 
         In: `LETTER_DDL`, read twice. Reads only the files whose offsets they overlap. Raises what Delta
         raises; a conflict with another writer may be tried again.
@@ -72,7 +72,7 @@ class DeadLetterTable:
         merge_into(once, self.facts, same & overlapping).whenNotMatched().insertAll().merge()
 
     def note(self, events: DataFrame) -> None:
-        """Append what became of letters. In: `STATUS_DDL`."""
+        """Append what became of dead letters. In: `STATUS_DDL`."""
         ordered = events.select(*schema_of(STATUS_DDL).names)
         writer = ordered.write.format("delta").mode("append")
         if self.statuses.path is not None:
@@ -81,13 +81,13 @@ class DeadLetterTable:
             writer.saveAsTable(self.statuses.sql)
 
     def forget(self, dead_letters: DataFrame) -> None:
-        """Delete letters (`letter_id`) and their events. Their bytes are gone then."""
+        """Delete dead letters (`letter_id`) and their events. Their bytes are gone then."""
         for table in (self.facts, self.statuses):
             same = column_of(table, DEAD_LETTER_ID) == F.col(f"s.{DEAD_LETTER_ID}")
             merge_into(dead_letters, table, same).whenMatched().delete().merge()
 
     def dead_letters(self, spark: SparkSession) -> DataFrame:
-        """Every letter with its status: `LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
+        """Every dead letter with its status: `LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
         `status_note`, `edit`, `table_version`, `status_sequence`.
         """
         # Of two events at once the one that says that the row is there gives way: a replay finds the row.
@@ -120,7 +120,7 @@ class DeadLetterTable:
         return self._reopen(spark, gone, by=by, note="the table was restored to before its row was there")
 
     def reopen_all(self, spark: SparkSession, topic_id: str, *, by: str, note: str) -> int:
-        """Every resolved letter of the topic is new again, where the landed table lost its rows."""
+        """Every resolved dead letter of the topic is new again, where the landed table lost its rows."""
         return self._reopen(spark, F.col(records.TOPIC_ID) == topic_id, by=by, note=note)
 
     def _reopen(self, spark: SparkSession, which: Column, *, by: str, note: str) -> int:
@@ -146,7 +146,7 @@ def event(
     note: Column,
     attempts: Column | None = None,
 ) -> DataFrame:
-    """Events of one status for letters of `LetterTable.letters`, each after the newest that was read."""
+    """Events of one status for dead letters of `LetterTable.letters`, each after the newest that was read."""
     columns = dead_letters.columns
     return dead_letters.select(
         DEAD_LETTER_ID,

@@ -73,8 +73,8 @@ def start_dead_letters(
     """Start the query, or return None while there is no DLQ topic, and so no dead letter.
 
     The tables are created first. The checkpoint is the reader's, and named after the ids of the DLQ topic and
-    of the table: a table made again gets all letters again. A checkpoint that is lost or that retention
-    passed, and a second reader, only mean that letters are read again: each still stands once.
+    of the table: a table created again gets all dead letters again. A checkpoint that is lost or that retention
+    passed, and a second reader, only mean that dead letters are read again: each still stands once.
     """
     table = DeadLetterTable(target.table)
     table_id = table.create(spark)

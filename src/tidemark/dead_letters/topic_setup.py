@@ -76,7 +76,7 @@ def recreate_if_deleted(dead_letters: DeadLetterTopic, admin: KafkaAdmin) -> Non
         if admin.find(dead_letters.name) is None:
             admin.create(dead_letters.name, partitions=dead_letters.partitions, configs=dead_letters.configs)
             log.warning(
-                "DLQ topic was deleted; made again", stream=dead_letters.stream, topic=dead_letters.name
+                "DLQ topic was deleted; created again", stream=dead_letters.stream, topic=dead_letters.name
             )
     except TidemarkError as error:
         log.warning("DLQ topic cannot be looked at", stream=dead_letters.stream, error=error.message)

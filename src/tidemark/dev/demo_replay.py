@@ -1,4 +1,4 @@
-"""The demo's replay: one dead letter is understood, mended and landed under its own coordinates."""
+"""The demo's replay: one dead letter is understood, fixed and landed under its own coordinates."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tidemark.dev.demo_report import Narrator
 
 
 def fix_and_replay(narrator: Narrator, files: DemoFiles) -> None:
-    """Keep the dead letters in their table, and mend one that its subject knows how to mend.
+    """Keep the dead letters in their table, and fix one that its subject knows how to fix.
 
     Raises DataLoss if its row is not in the table once afterwards.
     """
     from tidemark.platform.session import get_session
 
-    narrator.step("One dead letter, understood, mended and replayed")
+    narrator.step("One dead letter, understood, fixed and replayed")
     spark, settings = get_session("tidemark-demo"), load_settings(files.configuration)
     (stream,) = settings.streams
     dead_letters = DeadLetters.of(spark, settings, stream)
@@ -35,7 +35,7 @@ def fix_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     fix = files.subject.fix
     dead_letter = _to_fix(found, fix.holds) if fix is not None else None
     if fix is None or dead_letter is None:
-        narrator.say("none of them can be mended by this demo's expression", "yellow")
+        narrator.say("none of them can be fixed by this demo's expression", "yellow")
         return
     named = f"{dead_letter[records.TOPIC]}:{dead_letter[records.PARTITION]}:{dead_letter[records.OFFSET]}"
     narrator.say(f"{named}: {dead_letter['failure_message']}")
@@ -57,7 +57,7 @@ def fix_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     if done.resolved != 1 or len(rows) != 1:
         raise DataLoss(f"letter {named} was replayed, and its row is in the table {len(rows)} times")
     narrator.say(f"landed in version {done.version}: {rows[0].asDict()}", "green")
-    narrator.say("its letter is resolved; its bytes and the edit stay in the DLQ table")
+    narrator.say("its dead letter is resolved; its bytes and the edit stay in the DLQ table")
     narrator.console.print()
 
 

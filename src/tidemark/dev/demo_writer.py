@@ -43,7 +43,7 @@ class WriterRun:
 
 
 class CommitWatch:
-    """Reads a table's own commits as they appear: what landed is what the log says, whoever wrote it."""
+    """Reads a table's ledger commits as they appear: what landed is what the log says, whoever wrote it."""
 
     def __init__(self, table: Path) -> None:
         self._log = table / "_delta_log"

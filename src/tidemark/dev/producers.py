@@ -60,7 +60,7 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str)
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    """Removes a topic; returns when the broker no longer shows it, so that it can be made again."""
+    """Removes a topic; returns when the broker no longer shows it, so that it can be created again."""
     client = admin(bootstrap)
     client.delete_topics([name])[name].result(30)
     for _ in range(100):

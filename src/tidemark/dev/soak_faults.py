@@ -32,7 +32,7 @@ from tidemark.streams.targets import targets_of
 
 _MOST_PARTITIONS = 12
 _BACK = 20
-"""How many own commits a RESTORE goes back at most."""
+"""How many ledger commits a RESTORE goes back at most."""
 _TRIES = 30
 _START_S = 180.0
 """How long a start of the writer and what follows may take on a busy machine."""
@@ -160,7 +160,7 @@ def _table_away(site: SoakSite) -> None:
 
 
 def _outage_with_restarts(site: SoakSite) -> None:
-    """The table is away, is back, and the writer dies: in the outage, before its jump is recorded, before the
+    """The table is unavailable, is back, and the writer dies: in the outage, before its jump is recorded, before the
     replay, in its middle, or after it. What the outage dead-lettered is for the lives that follow.
     """
     away = site.files.folder / "table-is-away"
@@ -196,7 +196,7 @@ def _replay(site: SoakSite) -> None:
 
 
 def _sql(statement: str, site: SoakSite) -> None:
-    """As another program would. On a local folder Delta's own commit is no single step: hence the lock."""
+    """As another program would. On a local folder Delta's ledger commit is no single step: hence the lock."""
     with commit_lock(site.table):
         site.spark.sql(statement.format(table=site.table.sql)).collect()
 

@@ -1,6 +1,6 @@
 """Runs streams: one query a table, several in one application; one that fails leaves the others alone.
 
-Long because the life of a query, from its first start to its last restart, is told once.
+Long because the life of a query, from its first start to its last restart, is reported once.
 """
 
 from __future__ import annotations

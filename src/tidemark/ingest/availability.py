@@ -1,4 +1,4 @@
-"""A destination that is away is tried again at its breaker's pace: the batch is kept, nothing is lost."""
+"""A destination that is unavailable is tried again at its breaker's pace: the batch is kept, nothing is lost."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Availability:
         *,
         otherwise: Callable[[RetriesExhausted | BreakerOpen], Result | None] = lambda _: None,
     ) -> Result:
-        """What `operation` returns, once it does; or `otherwise`, asked each time the destination is away.
+        """What `operation` returns, once it does; or `otherwise`, asked each time the destination is unavailable.
 
         Raises ShutdownRequested when a pause is interrupted, and unchanged whatever is not an outage.
         """

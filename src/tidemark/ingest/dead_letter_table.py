@@ -26,7 +26,7 @@ _LOOK_AGAIN_S = 30.0
 @dataclass
 class DeadLetterTableQuery:
     """Called each second: starts the query once there is a DLQ topic, and again where it failed. Never
-    raises into the stream: its letters are safe on the topic.
+    raises into the stream: its dead letters are safe on the topic.
     """
 
     spark: SparkSession

@@ -25,7 +25,7 @@ def beat_if_due(
     every: timedelta = EVERY,
     state: LedgerState | None = None,
 ) -> bool:
-    """Make an empty own commit with the marks in effect if the newest one is older than `every`.
+    """Make an empty ledger commit with the marks in effect if the newest one is older than `every`.
 
     `now` has a zone. `state` is the ledger as it was read a moment ago; without it the log is read. Safe
     beside a running batch of the same run: whoever comes second tries again on the new state. Leaves a

@@ -45,7 +45,7 @@ class OutageReplay:
 
     The ledger says whether a replay is due (`OwnCommit.replay_due`), and a replay that left nothing waiting
     is recorded there, so another process goes on with it. Open dead letters of an outage that the DLQ table
-    has already are looked for once. A replay that failed or left letters waiting is tried again with backoff.
+    has already are looked for once. A replay that failed or left dead letters waiting is tried again with backoff.
     It never ends the stream.
     """
 
@@ -148,7 +148,7 @@ class OutageReplay:
         return not due or self._settled()
 
     def _settled(self) -> bool:
-        """Record that nothing is due, in an empty own commit; false while a batch is under way."""
+        """Record that nothing is due, in an empty ledger commit; false while a batch is under way."""
         if not self.ledger.busy.acquire(timeout=_LOCK_S):
             return False
         try:

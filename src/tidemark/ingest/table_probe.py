@@ -1,4 +1,4 @@
-"""A table that was away is tried while its stream is idle, or its breaker would wait for new records."""
+"""A table that was unavailable is tried while its stream is idle, or its breaker would wait for new records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 def probe(spark: SparkSession, ledger: HeldLedger, schema: T.StructType) -> bool:
-    """Try the table with an empty own commit, which also records what was dead-lettered meanwhile, so that
+    """Try the table with an empty ledger commit, which also records what was dead-lettered meanwhile, so that
     it can be replayed; true if it was made. Does nothing while a batch is under way, the table is well, or
     its breaker leaves it alone.
 
@@ -42,7 +42,7 @@ def probe(spark: SparkSession, ledger: HeldLedger, schema: T.StructType) -> bool
 
 
 def commit_nothing(spark: SparkSession, ledger: HeldLedger, schema: T.StructType, reason: str) -> None:
-    """An empty own commit that records what the ledger holds beyond its newest. The caller holds `busy`."""
+    """An empty ledger commit that records what the ledger holds beyond its newest. The caller holds `busy`."""
     ledger.refresh(spark)
     marks = ledger.state.marks
     ledger_commit = ledger.next_commit(

@@ -113,7 +113,7 @@ class GivingUp:
         if self._dlq_failures >= self._settings.max_dlq_failures:
             raise ListenerStopped(
                 f"dead letters could not be written {self._dlq_failures} times in a row: {error}",
-                hint="nothing of them is committed; mend the DLQ topic and start again",
+                hint="nothing of them is committed; fix the DLQ topic and start again",
             ) from error
         self._delay(settlement.given_up, settlement, assignment, self._backoff(self._dlq_failures))
 

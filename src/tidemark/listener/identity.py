@@ -21,7 +21,7 @@ class TopicRecreated(NonRetriableError):
 
     def __init__(self, topic: str) -> None:
         super().__init__(
-            f"topic {topic} was deleted and made again while it was listened to",
+            f"topic {topic} was deleted and created again while it was listened to",
             hint="start the listener again: it begins where `auto-offset-reset` says, and skips nothing",
         )
 
@@ -38,7 +38,7 @@ class TopicIdentity:
         self._client = AdminClient({k: v for k, v in connection.items() if k not in of_consumers})
 
     def look(self) -> set[str]:
-        """The topics that were made again since the first look."""
+        """The topics that were created again since the first look."""
         futures = self._client.describe_topics(TopicCollection(self._topics), request_timeout=self._timeout)
         for name, future in futures.items():
             try:

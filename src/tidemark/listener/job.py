@@ -216,7 +216,7 @@ class JobExecution:
 
 
 def hash_of(batch: Batch) -> str:
-    """40 characters: offsets alone mean nothing where a topic was made again."""
+    """40 characters: offsets alone mean nothing where a topic was created again."""
     lines = [line_of(record) for record in batch.records]
     ids = {record.topic: batch.topic_ids.get(record.topic) for record in batch.records}
     text = json.dumps([sorted(ids.items()), lines, batch.submission], separators=(",", ":"))

@@ -272,7 +272,7 @@ class AtLeastOnceListener:
         if settlement.stop is not None:
             raise ListenerStopped(
                 f"{settlement.stop.exception_class}: {settlement.stop.message}",
-                hint="nothing of the failed batch is committed; mend the cause and start again",
+                hint="nothing of the failed batch is committed; fix the cause and start again",
             )
         if settlement.given_up:
             written = self._giving_up.give_up(

@@ -23,7 +23,7 @@ log = structlog.get_logger("tidemark.listener")
 
 # One thread polls, commits and seeks. Offsets are never stored by the client, so that nothing is committed
 # behind our back; a position outside the broker's range is an error, never a silent jump. The end of a
-# partition is told, as what stands before it may be no record: the markers of transactions.
+# partition is reported, as what stands before it may be no record: the markers of transactions.
 OURS: Mapping[str, object] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,

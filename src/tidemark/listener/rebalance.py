@@ -51,7 +51,7 @@ class Rebalance:
 
     def commit_done(self, partitions: Sequence[Assigned] | None = None) -> None:
         """Commits each partition's contiguous prefix, never below what is committed already, and never an
-        offset of a topic that was made again: its partitions are dropped, uncommitted.
+        offset of a topic that was created again: its partitions are dropped, uncommitted.
         """
         due = {
             owned.where: owned.offsets.prefix

@@ -92,7 +92,9 @@ class StartingPoint:
                 f"{low - wanted} offsets of {where[0]}-{where[1]}, {wanted} to {low - 1}, were removed unread"
             )
         else:
-            what = f"{where[0]}-{where[1]} ends at {high}, below the next offset {wanted}: cut or made again"
+            what = (
+                f"{where[0]}-{where[1]} ends at {high}, below the next offset {wanted}: cut or created again"
+            )
         if self._on_data_loss is OnDataLoss.STOP:
             raise DataLoss(
                 what,

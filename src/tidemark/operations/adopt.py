@@ -30,7 +30,7 @@ class MarksFrom(StrEnum):
     ROWS = "rows"
     """One past the highest offset of each partition that the table has rows of."""
     KEPT = "kept"
-    """The newest own commit, whatever happened to the table since."""
+    """The newest ledger commit, whatever happened to the table since."""
     EARLIEST = "earliest"
     """The topic's first offsets: what is in the table already is not doubled."""
     LATEST = "latest"
@@ -101,7 +101,7 @@ def marks_of_rows(spark: SparkSession, target: Target, topic: Topic) -> Marks:
 
 
 def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adoptable) -> LedgerState:
-    """An own commit with these marks, under the target's name. The next start goes on from there.
+    """An ledger commit with these marks, under the target's name. The next start goes on from there.
 
     Where all lands again, dead letters that were resolved are new again. A table that is not there is
     created. One that remembers transactions of this stream without having their commits any more accepts
@@ -136,7 +136,7 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adopt
             )
         except RetriableError:
             seq = max(1, seq * 2)
-    raise LedgerError(f"{target.table} accepts no own commit of stream {target.name}")
+    raise LedgerError(f"{target.table} accepts no ledger commit of stream {target.name}")
 
 
 def begun_anew(state: LedgerState) -> LedgerState:

@@ -1,4 +1,4 @@
-"""Decode an offset range again with today's schema and rules, and correct the table (DESIGN §3)."""
+"""Decode an offset range again with today's schema and rules, and correct the table."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def backfill(
     the stream's raw landing table, which may reach further back.
 
     Raises UsageError for a range that the stream has not completed or a table that this cannot correct,
-    DataLoss where Kafka no longer has the range, RetriesExhausted when the stream's own commits come first
+    DataLoss where Kafka no longer has the range, RetriesExhausted when the stream's ledger commits come first
     again and again.
     """
     if target.decode is None or target.stream.idempotency.merge_keys:

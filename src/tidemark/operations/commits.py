@@ -1,4 +1,4 @@
-"""The newest own commits of a stream's table, as a person reads them: when, what, how far."""
+"""The newest ledger commits of a stream's table, as a person reads them: when, what, how far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidemark.sink.table_log import DeltaLog, LogEntry, ReadLog
 
 @dataclass(frozen=True)
 class CommitView:
-    """One own commit. `rows`: how many it added. `at` is UTC, without zone."""
+    """One ledger commit. `rows`: how many it added. `at` is UTC, without zone."""
 
     version: int
     at: datetime | None

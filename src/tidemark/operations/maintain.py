@@ -64,10 +64,10 @@ class MaintenanceResult:
 
 
 def maintain(spark: SparkSession, target: Target, how: MaintenanceResult) -> Iterator[Done]:
-    """Each piece as it is done. None of them is an own commit or moves a mark; a stream may write meanwhile.
+    """Each piece as it is done. None of them is an ledger commit or moves a mark; a stream may write meanwhile.
 
     Rows stay as they are: OPTIMIZE rearranges files, VACUUM removes those that no version in the retention
-    needs, and only checkpoints that no own commit names any more are deleted.
+    needs, and only checkpoints that no ledger commit names any more are deleted.
     """
     landed = [target.table] if target.decode is None else [target.table, *_dead_letters_of(target)]
     for table in landed:
@@ -118,7 +118,7 @@ def _vacuum(spark: SparkSession, table: TableRef, how: MaintenanceResult) -> Don
 
 
 def _old_checkpoints(spark: SparkSession, target: Target) -> Iterator[Done]:
-    """A checkpoint that the newest own commit does not name is never started from again."""
+    """A checkpoint that the newest ledger commit does not name is never started from again."""
     if tables.describe(spark, target.table) is None:
         return
     newest = read_state(DeltaLog(spark, target.table), accept_emptied=True).newest
@@ -147,7 +147,7 @@ def _seq_of(checkpoint: str) -> int | None:
 def _forget_dead_letters(
     spark: SparkSession, table: DeadLetterTable, how: MaintenanceResult
 ) -> Iterator[Done]:
-    """Resolved and discarded letters whose last event is older, with their bytes and their events."""
+    """Resolved and discarded dead letters whose last event is older, with their bytes and their events."""
     assert how.forget_letters_after is not None
     if not table.exists(spark):
         return

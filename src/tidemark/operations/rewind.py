@@ -1,4 +1,4 @@
-"""Set a stream's marks by hand, back or forward, with what is skipped on record (DESIGN §2)."""
+"""Set a stream's marks by hand, back or forward, with what is skipped on record."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def plan_rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: Rewi
 
 
 def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: RewindTarget) -> RewindResult:
-    """Move the marks in one own commit. A running stream is fenced by it; the next start goes on from there.
+    """Move the marks in one ledger commit. A running stream is fenced by it; the next start goes on from there.
 
     Back: what is read again lands by coordinates, so rows that are there stay single. Forward: the skipped
     ranges are in the commit (`jumped`), and land no more unless the marks go back.

@@ -1,6 +1,6 @@
 """The log store that makes commits on S3 conditional, compiled once by the compiler that pyspark ships.
 
-Delta's default one for S3 lets two drivers overwrite each other's commit (DESIGN §2). Ours is one small
+Delta's default one for S3 lets two drivers overwrite each other's commit. Ours is one small
 Java class beside this file; Janino, which Spark itself uses, compiles it, so that no JDK is needed and no
 binary is kept in the sources.
 """

@@ -87,7 +87,7 @@ DELTA = (
     ),
     Rule("spark-executor-lost", Match(class_pattern=r"^(ExecutorLostFailure|FetchFailed)"), UNAVAILABLE),
     _class("spark-executor-lost", "FetchFailedException MetadataFetchFailedException", UNAVAILABLE),
-    # Rows that were kept on an executor that is gone: the batch is made again from Kafka.
+    # Rows that were kept on an executor that is gone: the batch is created again from Kafka.
     _condition("spark-kept-rows-lost", "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", RESTART),
     _class("spark-read-file", "ParquetDecodingException", INTERNAL),
 )

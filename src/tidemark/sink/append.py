@@ -1,4 +1,4 @@
-"""One own commit: a Delta append that is a compare-and-set on the ledger (DESIGN §2)."""
+"""One ledger commit: a Delta append that is a compare-and-set on the ledger."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Arrived = Callable[[SparkSession, TableRef, LedgerCommit], Committed | None]
 
 
 def append(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit) -> Committed:
-    """Append `rows` as the own commit `own`, if nobody committed to the ledger since `own.base`.
+    """Append `rows` as the ledger commit `own`, if nobody committed to the ledger since `own.base`.
 
     `rows` may be empty: the commit is made all the same. Delta skips a transaction version that is not
     higher than the recorded one, in silence, and can answer a commit that it made with an error: so
@@ -97,7 +97,7 @@ def write_ledger_commit(
 def append_nothing(
     spark: SparkSession, table: TableRef, ledger_commit: LedgerCommit, schema: T.StructType
 ) -> Committed:
-    """An empty own commit: opens a generation, keeps marks alive, or moves them."""
+    """An empty ledger commit: opens a generation, keeps marks alive, or moves them."""
     return append(no_rows(spark, schema), table, ledger_commit)
 
 

@@ -28,13 +28,13 @@ _FIRST_PAGE = 20
 
 @dataclass(frozen=True)
 class LedgerState:
-    """What the log says at `version`: the base of the next own commit.
+    """What the log says at `version`: the base of the next ledger commit.
 
-    `newest` is the newest commit of the stream's chain in log order; seq, ceiling and topic id are
+    `newest` is the newest commit of the stream's chain in log order; seq, high water and topic id are
     its. `newest_at` is its time, naive UTC, None where it was made by this process just now. `marks` and
     `done` are those in effect, both of which a RESTORE since then lowers: `restored` is true then, and a new
     generation has to be opened before anything is written. `undone` and `replay_seq` are those that the next
-    own commit passes on.
+    ledger commit passes on.
     """
 
     version: int
@@ -59,7 +59,7 @@ class LedgerState:
 
     @property
     def recovering(self) -> bool:
-        """Below the ceiling accepted rows land by coordinates: rows that survived are not doubled."""
+        """Below the high water accepted rows land by coordinates: rows that survived are not doubled."""
         return not self.marks >= self.high_water
 
     def published_at_least(self, position: Marks) -> LedgerState:
@@ -70,7 +70,7 @@ class LedgerState:
 def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerState:
     """The table's state, reading as little of the log as decides it.
 
-    Raises LedgerError where the table was replaced, overwritten or emptied since the own commit whose marks
+    Raises LedgerError where the table was replaced, overwritten or emptied since the ledger commit whose marks
     hold, and where a RESTORE leads to a version that the log no longer has. `accept_emptied` is for
     those who set the marks by hand: neither is raised then, and marks that nobody can tell are empty.
     """
@@ -172,7 +172,7 @@ def newest_replay_seq(page: LogPage) -> int:
 
 
 def in_generation(state: LedgerState, topic_id: str) -> LedgerState:
-    """The state as it concerns one incarnation of the topic: a topic made again starts at nothing."""
+    """The state as it concerns one incarnation of the topic: a topic created again starts at nothing."""
     if state.newest is None or state.newest.topic_id == topic_id:
         return state
     return replace(state, marks=Marks(), published=Marks(), high_water=Marks(), restored=False)
@@ -180,7 +180,7 @@ def in_generation(state: LedgerState, topic_id: str) -> LedgerState:
 
 def _in_effect(page: LogPage, newest: LedgerCommit, *, accept_emptied: bool) -> tuple[Marks, Marks]:
     """Marks and done that hold now, the lowest where several may. They may be too low, as rows below the
-    ceiling land by coordinates. Those of an older incarnation of the topic say nothing of this one.
+    high water land by coordinates. Those of an older incarnation of the topic say nothing of this one.
     """
     try:
         found = commits_in_effect(page, page.version, accept_emptied=accept_emptied)
@@ -199,7 +199,7 @@ def _in_effect(page: LogPage, newest: LedgerCommit, *, accept_emptied: bool) -> 
 
 
 def _told_version(page: LogPage, restore: LogEntry, *, lenient: bool) -> int:
-    """The oldest version that a RESTORE may have gone back to: rather a letter too many is open again."""
+    """The oldest version that a RESTORE may have gone back to: rather a dead letter too many is open again."""
     try:
         return restored_versions(page, restore)[-1]
     except NeedsOlderEntries:

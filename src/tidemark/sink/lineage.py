@@ -1,4 +1,4 @@
-"""Which own commits a table version goes back to: through RESTOREs, never past one that emptied the table."""
+"""Which ledger commits a table version goes back to: through RESTOREs, never past one that emptied the table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_chained(entry: LogEntry) -> bool:
 def commits_in_effect(
     page: LogPage, version: int, *, accept_emptied: bool = False
 ) -> tuple[LedgerCommit | None, ...]:
-    """The own commits whose marks may hold at `version`, None among them for those before the first one.
+    """The ledger commits whose marks may hold at `version`, None among them for those before the first one.
 
     It is the newest one at or below `version`. Where a RESTORE comes first, or fell between the version at
     which that commit read its marks and the commit itself, it is that of the restored version: one of
@@ -108,7 +108,7 @@ def refuse_emptied(entry: LogEntry) -> None:
     what = _emptied_by(entry)
     if what is not None:
         raise LedgerError(
-            f"the table {what} in version {entry.version}, after the newest own commit before it:"
+            f"the table {what} in version {entry.version}, after the newest ledger commit before it:"
             " its rows and its marks no longer belong together",
             "land everything again: tidemark adopt --marks earliest; or go on where the marks stand:"
             " tidemark adopt --marks kept",

@@ -1,4 +1,4 @@
-"""Own commits by MERGE: insert-only by coordinates, or one row an entity (DESIGN §3)."""
+"""Own commits by MERGE: insert-only by coordinates, or one row an entity."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Entity:
 
 
 def insert(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, ranges: Ranges) -> Committed:
-    """Insert those of `rows` whose coordinates the table does not have, as the own commit `own`.
+    """Insert those of `rows` whose coordinates the table does not have, as the ledger commit `own`.
 
     `ranges` covers every row's offset; the files of other offsets are not read. Contract and errors are
     those of `sink.append.append`; made even when nothing is inserted. Two of `rows` never have the same
@@ -72,7 +72,7 @@ def correct(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, range
 
 
 def upsert(versions: DataFrame, table: TableRef, ledger_commit: LedgerCommit, entity: Entity) -> Committed:
-    """Bring each entity of `versions` to its newest version, as the own commit `own`.
+    """Bring each entity of `versions` to its newest version, as the ledger commit `own`.
 
     In: `row` STRUCT of the table's columns, `deletes` BOOLEAN and `place`. The highest `order_by` wins, then
     the highest place; a tombstone, which has no `order_by`, follows the record before it. Older than what
@@ -137,7 +137,7 @@ def _any_of(conditions: list[Column]) -> Column:
 
 def _newer_than_target(table: TableRef, entity: Entity) -> Column:
     """By `order_by`, then by place; a tombstone by place alone, as it has no value to be ordered by. A topic
-    that was made again counts as later: its offsets begin anew.
+    that was created again counts as later: its offsets begin anew.
     """
 
     def of(side: str, name: str) -> Column:

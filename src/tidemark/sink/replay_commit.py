@@ -1,4 +1,4 @@
-"""Rows of replayed records: own commits in a chain of their own, next to a running stream's.
+"""Rows of replayed records: ledger commits in a chain of their own, next to a running stream's.
 
 A replay decides what the table lacks, and appends it later without reading: neither conflicts with the other.
 That is sound while the stream writes only where no replay does, above what is completed. A stream whose marks

@@ -66,7 +66,7 @@ def generation_after(
     checkpoint: str = "",
     table_id: str | None = None,
 ) -> LedgerCommit:
-    """The empty own commit that sets the marks, fenced like any other. `table_id` is kept where not given."""
+    """The empty ledger commit that sets the marks, fenced like any other. `table_id` is kept where not given."""
     seq = state.seq + 1 if seq is None else seq
     return LedgerCommit(
         kind=kind,

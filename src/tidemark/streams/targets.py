@@ -48,7 +48,7 @@ def targets_of(spark: SparkSession, settings: Settings, name: str, *, run: str) 
 
 
 def missing_merge_columns(stream: Stream, names: Collection[str]) -> list[tuple[str, str]]:
-    """What `idempotency` names and the table does not have, as key and column. Letter case counts."""
+    """What `idempotency` names and the table does not have, as key and column. Dead letter case counts."""
     options = stream.idempotency
     wanted = [("merge-keys", column) for column in options.merge_keys]
     wanted += [("order-by", options.order_by)] if options.order_by else []

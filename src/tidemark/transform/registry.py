@@ -163,7 +163,7 @@ def widen(plan: DecodePlan, ids: frozenset[int], registry: SchemaRegistry | None
     """The plan with the schemas of these ids. One that nobody knows rejects its records, and is asked for
     again with the next batch that brings it.
 
-    Without a registry the ids stay unknown. Raises `RetriableError` while the registry is away.
+    Without a registry the ids stay unknown. Raises `RetriableError` while the registry is unavailable.
     """
     found = {i: registry.schema(i) for i in sorted(ids)} if registry is not None else {}
     known = {i: schema for i, schema in found.items() if schema is not None}

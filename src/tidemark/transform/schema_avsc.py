@@ -68,7 +68,7 @@ def _clean(schema: Any) -> Any:
 def readable(schema: Any, millis: Collection[str] = ()) -> Any:
     """The record schema as its bytes are best read: nothing that they can hold fails within Spark's reader.
 
-    Decimals have all the digits that fit, so that one too long for its own precision comes out and is told.
+    Decimals have all the digits that fit, so that one too long for its own precision comes out and is reported.
     The fields `millis` of the record lose `timestamp-millis`, whose range Spark's reader cannot convert.
     """
     wide = _rewritten(schema, _widened)

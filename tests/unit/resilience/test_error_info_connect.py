@@ -61,7 +61,7 @@ def test_own_error_is_known_when_a_foreach_batch_handler_raised_it_on_the_server
     assert (decision.rule, decision.action) == ("own-fenced", Action.STOP)
 
 
-def test_server_that_is_away_is_waited_for() -> None:
+def test_server_that_is_unavailable_is_waited_for() -> None:
     error = SparkConnectGrpcException("failed to connect", grpc_status_code=grpc.StatusCode.UNAVAILABLE)
     assert error_info_of(error).links[0].grpc_code == "UNAVAILABLE"
     assert Classifier().classify(error).rule == "grpc-unavailable"

@@ -1,4 +1,4 @@
-"""Accepted rows into the table, steps 1 to 3 of the batch (DESIGN §2); `modes` says how they are written."""
+"""Accepted rows into the table, steps 1 to 3 of the batch; `modes` says how they are written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemark.source.reader import most_tasks
 
 @dataclass(frozen=True)
 class Landed:
-    """What a batch came to: its own commit, None where it made none, and the count of its records.
+    """What a batch came to: its ledger commit, None where it made none, and the count of its records.
 
     `failures` counts the dead letters per failure code where they are published already. `conflicts`:
     records that the table has with other content.
@@ -54,7 +54,7 @@ class AcceptedRows:
     _attempts: int = 0
 
     def land(self) -> Landed:
-        """Land them in one own commit, made even where nothing was accepted: marks always advance.
+        """Land them in one ledger commit, made even where nothing was accepted: marks always advance.
 
         Raises RetriesExhausted, RestartStream where what is new has to be decided again, and what
         `sink.append.append` raises that no retry helps.

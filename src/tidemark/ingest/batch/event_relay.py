@@ -102,7 +102,7 @@ def with_observers(plan: BatchPlan, observers: StreamObserver) -> BatchPlan:
 
 
 class Delivery(BackgroundThread):
-    """Reads what is posted to `observers` each second and once more at the end, in the order it was told.
+    """Reads what is posted to `observers` each second and once more at the end, in the order it was reported.
 
     What a former run left there is thrown away: its counts are not this process's.
     """

@@ -1,4 +1,4 @@
-"""The way of one micro-batch: its order of effects reads from top to bottom in `_land` (DESIGN §2).
+"""The way of one micro-batch: its order of effects reads from top to bottom in `_land`.
 
 Long because the order of effects, and what is done about a failure between two of them, stay together.
 """
@@ -133,7 +133,7 @@ class IngestBatch:
     def _to_dead_letters(
         self, batch: DataFrame, bounds: Bounds, error: RetriesExhausted | BreakerOpen
     ) -> tuple[DataFrame, Landed] | None:
-        """The table is away: the whole batch to the DLQ topic, if it may and can be written; else None."""
+        """The table is unavailable: the whole batch to the DLQ topic, if it may and can be written; else None."""
         plan = self.plan
         if not may_dead_letter(plan, error):
             return None
@@ -148,7 +148,9 @@ class IngestBatch:
         except (RetriesExhausted, BreakerOpen) as also:
             log.warning("neither table nor DLQ can be written", stream=plan.stream, error=also.message)
             return None
-        log.warning("batch dead-lettered, as its table is away", stream=plan.stream, records=in_all.rejected)
+        log.warning(
+            "batch dead-lettered, as its table is unavailable", stream=plan.stream, records=in_all.rejected
+        )
         return routed, Landed(in_all, failures=failures)
 
     def _bounds(self, batch_id: int) -> Bounds:
@@ -177,7 +179,7 @@ class IngestBatch:
 
     def _check_bad_share(self, batch_counts: BatchCounts) -> None:
         """Judged before the first dead letter is sent. The rejected stay between done and marks, so they
-        are decoded again after the mend, and what is right then lands.
+        are decoded again after the fix, and what is right then lands.
         """
         most = self.plan.processing.max_bad_share
         if most is not None and batch_counts.read and batch_counts.rejected / batch_counts.read > most:

@@ -29,7 +29,7 @@ class HeldLedger:
     """What this run knows of its table's marks. One query holds one; whoever changes it holds `busy`.
 
     `completed` is how far its batches are done: landed, dead letters acknowledged. `dead_lettered` is the end
-    of what became dead letters as a whole while the table was away, from the marks `dead_lettered_from` on:
+    of what became dead letters as a whole while the table was unavailable, from the marks `dead_lettered_from` on:
     no gap, though beyond the marks. `replayed`: the dead letters of the jumps up to this seq are replayed.
     `query` tells the queries of a run apart: a batch that runs again after a restart of the query must not
     take a late commit of its former self for its own. `read_at`: when the log last said `state`, by the
@@ -93,7 +93,7 @@ class HeldLedger:
     def next_commit(
         self, batch: int | str, attempt: int, bounds: Bounds, *, kind: CommitKind = CommitKind.BATCH
     ) -> LedgerCommit:
-        """The own commit of a batch: its marks are the batch's ends, never lower than before. What was
+        """The ledger commit of a batch: its marks are the batch's ends, never lower than before. What was
         dead-lettered below the batch is recorded as jumped.
         """
         state = self.state

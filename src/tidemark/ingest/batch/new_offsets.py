@@ -1,4 +1,4 @@
-"""Which records of a batch are new to the table (DESIGN §2, the batch in order, step 2)."""
+"""Which records of a batch are new to the table."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def with_is_new(batch: DataFrame, new_offsets: NewOffsets) -> DataFrame:
 
 
 def not_landed(accepted: DataFrame, table: TableRef, topic_id: str, new_offsets: NewOffsets) -> DataFrame:
-    """Leaves out records that the table has already. Reads only files that cover the undecided offsets."""
+    """Leaves out records that the table has already. Reads only files that cover the uncertain offsets."""
     if not new_offsets.uncertain:
         return accepted
     landed = landed_coordinates(accepted.sparkSession, table, topic_id, new_offsets.uncertain)

@@ -1,4 +1,4 @@
-"""A batch whose table is away becomes dead letters, all of it: `on-exhausted: dead-letter` (DESIGN §4)."""
+"""A batch whose table is unavailable becomes dead letters, all of it: `on-exhausted: dead-letter`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MESSAGE_LIMIT = 500
 
 def may_dead_letter(plan: BatchPlan, error: RetriesExhausted | BreakerOpen) -> bool:
     """Whether the batch may be dead-lettered: the stream or the failure's rule says so, it has a DLQ, and
-    its checkpoint does not lie on the store that is away.
+    its checkpoint does not lie on the store that is unavailable.
     """
     told = plan.retry.classifier.classify(error).action is Action.DLQ
     wanted = told or plan.processing.on_exhausted == "dead-letter"
     if plan.idempotency.merge_keys:
-        # A version of an entity that is replayed later could not be told from the newest one.
+        # A version of an entity that is replayed later could not be reported from the newest one.
         return False
     return wanted and plan.dead_letters is not None and not on_one_store(plan.table, plan.checkpoint.path)
 

@@ -1,4 +1,4 @@
-"""What a batch is told."""
+"""What a batch is reported."""
 
 from __future__ import annotations
 

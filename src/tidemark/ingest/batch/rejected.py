@@ -1,4 +1,4 @@
-"""Rejected records to the DLQ topic: step 4 of the batch (DESIGN §2)."""
+"""Rejected records to the DLQ topic: step 4 of the batch."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def with_schema_ids(
     """The plan, knowing about every schema id in the batch. Only framed Avro costs a look at the batch.
 
     Ids that nobody knows reject their records. Raises WiderPlan before anything is written where the
-    registry has a schema for one; RetriesExhausted while the registry is away.
+    registry has a schema for one; RetriesExhausted while the registry is unavailable.
     """
     ids = unknown_ids(batch, plan)
     if not ids:

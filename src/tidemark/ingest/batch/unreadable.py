@@ -12,7 +12,7 @@ _AT = re.compile(r"Record (?:batch )?for partition (\S+)-(\d+) at offset (\d+) i
 
 def check_readable(error: Exception, stream: str) -> None:
     """Raises DataLoss, with partition and offset, where `error` says that a fetched record is damaged: no
-    retry mends that, and no other reader gets past it either. Returns where it is about something else.
+    retry fixes that, and no other reader gets past it either. Returns where it is about something else.
     """
     for link in error_info_of(error).links:
         found = _AT.search(link.message)

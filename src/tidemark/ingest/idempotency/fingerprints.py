@@ -1,7 +1,7 @@
 """`idempotency.mode: fingerprint`: a record whose content landed before, at another offset, is a duplicate.
 
 The memory is the state of Spark's own `dropDuplicatesWithinWatermark`, and part of the query's checkpoint.
-Its time is that of arrival, so a record's own timestamp never makes it late (DESIGN §3).
+Its time is that of arrival, so a record's own timestamp never makes it late.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def delay_ms(options: Idempotency) -> int:
 
 
 def counted(spark: SparkSession, batch_counts: BatchCounts, plan: BatchPlan, bounds: Bounds) -> BatchCounts:
-    """The census of what was left, with what `drop_seen` left out added as duplicates.
+    """The batch counts of what was left, with what `drop_seen` left out added as duplicates.
 
     The operator tells nobody in time how many it dropped. As many records as offsets: none. Otherwise
     the batch's records are counted at the broker once more, without decoding (offsets have holes).
@@ -70,7 +70,7 @@ def counted(spark: SparkSession, batch_counts: BatchCounts, plan: BatchPlan, bou
 
 
 def not_landed_as_copy(accepted: DataFrame, plan: BatchPlan, new_offsets: NewOffsets) -> DataFrame:
-    """Leaves out records of which the table has a copy from the undecided offsets.
+    """Leaves out records of which the table has a copy from the uncertain offsets.
 
     Of two copies in one batch either may be the first, so when the batch runs again the other one may
     have been dropped. Which contents landed is told by the topic: the table's coordinates, read again.

@@ -57,7 +57,7 @@ def _check_can(spark: SparkSession, target: Target, options: Idempotency) -> Non
 def write(
     plan: BatchPlan, routed: DataFrame, ledger_commit: LedgerCommit, bounds: Bounds, new_offsets: NewOffsets
 ) -> Committed:
-    """The new accepted rows of a batch as one own commit; see `sink.append.append` for what it guarantees.
+    """The new accepted rows of a batch as one ledger commit; see `sink.append.append` for what it guarantees.
 
     In: classified records with `novel`.
     """

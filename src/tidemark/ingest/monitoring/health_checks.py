@@ -56,7 +56,7 @@ def _rate(settings: Settings, metrics: Metrics) -> named.DeadLetterRate:
 
 
 def kafka(settings: Settings) -> dict[str, object]:
-    """Raises RetriableError where the broker does not answer. A topic that is absent is told, not raised."""
+    """Raises RetriableError where the broker does not answer. A topic that is absent is reported, not raised."""
     admin = KafkaAdmin(settings.kafka, timeout=2.5)
     topics = {stream.kafka_topic for stream in settings.streams.values()}
     absent = sorted(t for t in topics if admin.find(t) is None)

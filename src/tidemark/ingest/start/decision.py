@@ -1,4 +1,4 @@
-"""Where a query starts: the table's ledger, the topic and the checkpoint brought together (DESIGN §2).
+"""Where a query starts: the table's ledger, the topic and the checkpoint brought together.
 
 Long because every way a start can go ends here in one decision.
 """
@@ -117,7 +117,7 @@ def _open(
     *,
     table_id: str,
 ) -> LedgerState:
-    """The first own commit of a table: the stream's starting offsets become its marks."""
+    """The first ledger commit of a table: the stream's starting offsets become its marks."""
     latest = target.stream.starting_offsets == "latest"
     if not latest:
         reopen_all(spark, target, topic)

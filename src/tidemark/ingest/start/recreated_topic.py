@@ -1,4 +1,4 @@
-"""A topic made again while a batch read it: rows of the new incarnation that landed under the old id."""
+"""A topic created again while a batch read it: rows of the new incarnation that landed under the old id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which checkpoint a start may go on with: the one the newest own commit names, if it joins the marks."""
+"""Which checkpoint a start may go on with: the one the newest ledger commit names, if it joins the marks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Usable:
 
 
 def usable_checkpoint(target: Target, state: LedgerState, now: datetime) -> Usable | None:
-    """The checkpoint that the newest own commit names, if Spark can start from it and it joins the marks.
+    """The checkpoint that the newest ledger commit names, if Spark can start from it and it joins the marks.
 
     Another mode's is never taken: a switch starts afresh, and so does the way back.
     """

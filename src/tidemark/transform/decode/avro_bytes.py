@@ -196,7 +196,7 @@ def _union(node: Node, made: dict[int, Read]) -> Read:
 
 
 def _counts(node: Node, data: bytes, at: int) -> tuple[int, int]:
-    """The items of the next block; its size in bytes is told where a reader may skip it."""
+    """The items of the next block; its size in bytes is reported where a reader may skip it."""
     count, end = number_at(data, at, node.path)
     if count < 0:
         count = -count
