@@ -36,7 +36,7 @@ demo: .venv/.installed ## From nothing to a broker, tables, dead letters, a cras
 # It starts many processes of Python: none should have to compile again what another one compiled.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/.installed ## The whole suite
-	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python -m tidemark.platform.jvm.ready
 	$(call say,Running the whole suite in $(WORKERS) processes)
 	@$(BIN)/python -m pytest -p tools.progress -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		--durations=40 --durations-min=10
@@ -47,12 +47,12 @@ test-fast: .venv/.installed ## The tests that need neither Spark nor a broker
 
 .PHONY: test-cluster
 test-cluster: .venv/.installed ## The ingest on a standalone Spark cluster of processes that are killed in mid-batch
-	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python -m tidemark.platform.jvm.ready
 	@$(BIN)/python -m pytest tests/cluster
 
 .PHONY: test-matrix
 test-matrix: .venv/.installed ## The suite's short part on each Python 3.11-3.13 and Java 17, 21 that is here
-	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python -m tidemark.platform.jvm.ready
 	@.ci/matrix
 
 .PHONY: test-lowest
@@ -68,7 +68,7 @@ test-lowest: .venv/.uv ## The unit tests with the lowest versions of the depende
 
 .PHONY: test-runtimes
 test-runtimes: .venv/.installed ## The product's path on Spark 4.0, 4.1 and by Databricks Connect 17.3, 18 and 19
-	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python -m tidemark.platform.jvm.ready
 	@.ci/runtimes
 
 .PHONY: check
@@ -98,19 +98,19 @@ bench: .venv/.installed ## Measure against other ways, in turn, on one topic: ta
 .PHONY: bench-scaling
 bench-scaling: .venv/.installed ## Cost as table, bad records, partitions, streams and cores grow; starts and small batches
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/bench.txt
-	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python -m tidemark.platform.jvm.ready
 	@$(BIN)/python bench/growth.py --out bench/results $(BENCH)
 
 .PHONY: bench-long
 bench-long: .venv/.installed ## Memory over batches without end, beside the bare way: make bench-long MINUTES=60
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/bench.txt
-	@$(BIN)/python -m tidemark.platform.ready
+	@$(BIN)/python -m tidemark.platform.jvm.ready
 	@$(BIN)/python bench/long.py --out bench/results --minutes $(or $(MINUTES),60) $(BENCH)
 
 .PHONY: soak
 soak: .venv/.installed ## Load with random faults: make soak MINUTES=20 SEED=1; the books at the end
-	@$(BIN)/python -m tidemark.platform.ready
-	@$(BIN)/python -m tidemark.dev.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
+	@$(BIN)/python -m tidemark.platform.jvm.ready
+	@$(BIN)/python -m tools.soak.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
 
 .PHONY: docs
 docs: .venv/.installed ## Build the documentation site into site/, strictly
@@ -122,8 +122,8 @@ bundle-check: .venv/.installed ## Check the Databricks bundle: shape, rules, typ
 
 .PHONY: notebook
 notebook: .venv/.installed ## Run a notebook on a local broker: make notebook NAME=ingest
-	@$(BIN)/python -m tidemark.platform.ready
-	@$(BIN)/python -m tidemark.dev.notebook_run $(or $(NAME),ingest)
+	@$(BIN)/python -m tidemark.platform.jvm.ready
+	@$(BIN)/python -m tools.notebook_run $(or $(NAME),ingest)
 
 .PHONY: dbx
 dbx: .venv/.installed ## Write conf/deployment.yml for workspaces on dbx, and have dbx read it

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from tidemark.platform.java import find_java
+from tidemark.platform.jvm.java import find_java
 
 
 def machine() -> dict[str, Any]:

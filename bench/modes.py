@@ -28,7 +28,7 @@ from pyspark.sql.streaming.listener import (
 from rich.console import Console
 from rich.table import Table
 
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.load import parse_settings
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.observer import SilentObserver
 from tidemark.dev.broker import EmbeddedBroker

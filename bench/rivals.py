@@ -18,7 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from registry import registry
 from samples import AVRO, DDL, SCHEMAS
 
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.load import parse_settings
 from tidemark.config.settings import Settings
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.observer import SilentObserver

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.config.destination import TableRef
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.load import parse_settings
 from tidemark.config.settings import Settings
 from tidemark.contract import records
 from tidemark.contract.batch_report import BatchReport

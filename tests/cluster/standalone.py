@@ -14,7 +14,7 @@ import pyspark
 
 from tidemark.dev.kafka_server import free_ports
 from tidemark.dev.watchdog import Watchdog
-from tidemark.platform.java import find_java
+from tidemark.platform.jvm.java import find_java
 
 HOST = "127.0.0.1"
 EXECUTOR = "CoarseGrainedExecutorBackend"

@@ -24,7 +24,7 @@ from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 from tests.cluster.standalone import StandaloneCluster, processes
 
-from tidemark.config.load import load_settings
+from tidemark.config.reading.load import load_settings
 from tidemark.config.settings import Settings
 from tidemark.contract import records
 from tidemark.dev.broker import EmbeddedBroker

@@ -12,14 +12,14 @@ from tests.dead_letters.conftest import DeadLetters
 from tests.stream_under_test import BAD, StreamUnderTest, good
 from typer.testing import CliRunner
 
-from tidemark.cli.dead_letters import app
+from tidemark.cli.dead_letters.commands import app
 from tidemark.cli.decode import app as decode_app
 from tidemark.contract import records
 from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.marks import Marks
+from tidemark.dead_letters.kept.table import event
 from tidemark.dead_letters.listing import tally_of
 from tidemark.dead_letters.selection import PayloadEdit, Selection
-from tidemark.dead_letters.table import event
 from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin

@@ -15,11 +15,11 @@ from tests.dead_letters.conftest import DeadLetters
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
+from tidemark.dead_letters.kept.query import dead_letter_target
+from tidemark.dead_letters.kept.table import schema_of
 from tidemark.dead_letters.listing import tally_of
 from tidemark.dead_letters.republish import republish
 from tidemark.dead_letters.selection import PayloadEdit, Selection
-from tidemark.dead_letters.table import schema_of
-from tidemark.dead_letters.table_query import dead_letter_target
 from tidemark.dev.producers import SampleRecord
 from tidemark.ingest.application import Ingest
 

@@ -15,9 +15,9 @@ from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters import replay as replay_module
+from tidemark.dead_letters.kept.query import dead_letter_target
+from tidemark.dead_letters.kept.table import event
 from tidemark.dead_letters.selection import PayloadEdit, Selection
-from tidemark.dead_letters.table import event
-from tidemark.dead_letters.table_query import dead_letter_target
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic
 from tidemark.operations.rewind import RewindTarget, rewind

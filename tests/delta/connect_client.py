@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 from pyspark.sql import SparkSession
 
-from tidemark.config.load import load_settings
+from tidemark.config.reading.load import load_settings
 from tidemark.ingest.application import Ingest
 from tidemark.ingest.monitoring.telemetry import telemetry_of
 

@@ -31,7 +31,7 @@ from pyspark.sql import SparkSession
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.cli.app import main
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.load import parse_settings
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import admin, create_topic
 from tidemark.source.topics import KafkaAdmin

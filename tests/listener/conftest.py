@@ -17,7 +17,7 @@ from tidemark.contract.errors import RetriableError
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.listener import AtLeastOnceListener, Batch, Failure, InProcessExecutor, Scope
-from tidemark.listener.dead_letter import DeadLetterPublisher
+from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
 
 
 def judge(error: BaseException) -> Failure:

@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 from tidemark.contract.errors import ConfigError, NonRetriableError
 from tidemark.dev.producers import SampleRecord, create_topic, delete_topic
 from tidemark.listener import Batch, Failure, ListenerStopped, Record
-from tidemark.listener.dead_letter import HEADER_BUDGET, dead_letter_headers
+from tidemark.listener.delivery.dead_letter import HEADER_BUDGET, dead_letter_headers
+from tidemark.listener.delivery.judging import judge_with
+from tidemark.listener.delivery.settlement import GivenUp
 from tidemark.listener.executor import ThreadExecution
-from tidemark.listener.judging import judge_with
-from tidemark.listener.settlement import GivenUp
 from tidemark.resilience.classification import Classifier
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ import json
 import pytest
 
 from tidemark.config.listener import Listener, RetryBackoff
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.load import parse_settings
 from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriableError
 from tidemark.contract.failures import Scope
 from tidemark.listener import Batch, BatchFailure, BatchResult, PartialSuccess, Record, member
-from tidemark.listener.assignment import Assignment
-from tidemark.listener.judging import backoff_of, judge_with
+from tidemark.listener.delivery.assignment import Assignment
+from tidemark.listener.delivery.judging import backoff_of, judge_with
+from tidemark.listener.delivery.settlement import Settler
 from tidemark.listener.run import listener_for
-from tidemark.listener.settlement import Settler
 from tidemark.resilience.classification import Classifier
 
 JUDGE = judge_with(Classifier())

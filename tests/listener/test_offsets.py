@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tidemark.listener.offsets import PartitionOffsets
+from tidemark.listener.delivery.offsets import PartitionOffsets
 
 
 def test_the_next_offset_is_committed_when_all_before_it_are_done() -> None:

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from tools.notebook_run import notebook_runner
 
 from tidemark.dev.broker import EmbeddedBroker
-from tidemark.dev.notebook_run import notebook_runner
 
 ROOT = Path(__file__).parents[2]
 IN_ORDER = (

@@ -20,13 +20,13 @@ from sqlalchemy import create_engine, text
 from tidemark.config.reports import ArchiveOptions, Reports
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.listener.listener import Totals
-from tidemark.reports.archive import Archive, Report
+from tidemark.reports.archive.archive import Archive, Report
+from tidemark.reports.archive.objects import open_objects
 from tidemark.reports.assembly import RunningWorker, open_service, open_store, open_worker
-from tidemark.reports.objects import open_objects
 from tidemark.reports.publisher import ensure_topics
-from tidemark.reports.request import ReportRequest, Status
+from tidemark.reports.requests.request import ReportRequest, Status
+from tidemark.reports.requests.store import StatusStore
 from tidemark.reports.service import ReportService
-from tidemark.reports.store import StatusStore
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
 
 

@@ -14,10 +14,10 @@ from moto.server import ThreadedMotoServer
 
 from tidemark.config.reports import ArchiveOptions, Reports
 from tidemark.contract.errors import ConfigError
-from tidemark.reports.archive import Archive, ArchiveDamaged, Report
+from tidemark.reports.archive.archive import Archive, ArchiveDamaged, Report
+from tidemark.reports.archive.objects import ObjectStore, open_objects
 from tidemark.reports.assembly import open_store
-from tidemark.reports.objects import ObjectStore, open_objects
-from tidemark.reports.request import ReportRequest
+from tidemark.reports.requests.request import ReportRequest
 
 REQUEST = {"requestId": "r-1", "reportType": "ECHO"}
 

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from tidemark.cli import listen, reports
-from tidemark.config.load import load_settings
+from tidemark.config.reading.load import load_settings
 from tidemark.contract.errors import RetriableError
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import create_topic, produce

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from tidemark.dev.kafka_server import free_ports
 from tidemark.reports.http import report_routes
-from tidemark.reports.request import Status
+from tidemark.reports.requests.request import Status
 
 if TYPE_CHECKING:
     from tests.reports.conftest import Workflow

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.reports.worker_process import main
 
-from tidemark.reports.request import Status
+from tidemark.reports.requests.request import Status
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.load import parse_settings
 from tidemark.config.reports import ReportSource
 from tidemark.contract.errors import ConfigError, RetriableError, UsageError
 from tidemark.dev.broker import EmbeddedBroker
-from tidemark.reports.archive import Archive
-from tidemark.reports.claims import Claims
+from tidemark.reports.archive.archive import Archive
+from tidemark.reports.archive.objects import Folder
 from tidemark.reports.from_settings import reports_of
 from tidemark.reports.landed import Completeness, Performance, Volume, with_landed_strategies
-from tidemark.reports.objects import Folder
-from tidemark.reports.request import ReportRequest, Status, check_parameters
+from tidemark.reports.requests.claims import Claims
+from tidemark.reports.requests.request import ReportRequest, Status, check_parameters
 from tidemark.reports.run import report_now
 from tidemark.reports.strategy import GROUP, ReportContext, StrategyRegistry
 

@@ -14,9 +14,9 @@ from moto.server import ThreadedMotoServer
 from tidemark.config.reports import ArchiveOptions
 from tidemark.config.sections import BreakerSettings
 from tidemark.dev.kafka_server import free_ports
-from tidemark.reports.archive_guard import BREAKER, ArchiveGuard, ArchiveRefused
-from tidemark.reports.objects import Folder
-from tidemark.reports.request import Status
+from tidemark.reports.archive.guard import BREAKER, ArchiveGuard, ArchiveRefused
+from tidemark.reports.archive.objects import Folder
+from tidemark.reports.requests.request import Status
 from tidemark.resilience.breaker import Breaker
 from tidemark.resilience.breaker_state import State
 

@@ -11,10 +11,10 @@ from tidemark.config.reports import Reports
 from tidemark.contract.errors import ConfigError, RetriableError
 from tidemark.dev.kafka_server import free_ports
 from tidemark.reports.assembly import open_store
-from tidemark.reports.database import open_engine
-from tidemark.reports.request import ReportRequest, Status
-from tidemark.reports.store import StatusStore
-from tidemark.reports.tables import LATEST, MIGRATIONS, metadata, migrate, migrations_table, requests
+from tidemark.reports.requests.database import open_engine
+from tidemark.reports.requests.request import ReportRequest, Status
+from tidemark.reports.requests.store import StatusStore
+from tidemark.reports.requests.tables import LATEST, MIGRATIONS, metadata, migrate, migrations_table, requests
 
 REQUEST = ReportRequest("r-1", "ECHO", "a@b.c", "{}", "2024-01-01T12:00:01Z")
 
@@ -37,7 +37,7 @@ def test_a_database_of_an_older_version_keeps_its_rows_when_it_is_migrated(
 ) -> None:
     engine = open_engine(database)
     with monkeypatch.context() as older:
-        older.setattr("tidemark.reports.tables.MIGRATIONS", MIGRATIONS[:1])
+        older.setattr("tidemark.reports.requests.tables.MIGRATIONS", MIGRATIONS[:1])
         assert migrate(engine) == [1]
     StatusStore(engine).submit(REQUEST, correlation_id="c")
     assert migrate(engine) == [2]

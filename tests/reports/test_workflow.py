@@ -18,11 +18,11 @@ from sqlalchemy.exc import OperationalError
 from tidemark.config.reports import Reports
 from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriableError, UsageError
 from tidemark.contract.failures import Scope
-from tidemark.listener.judging import backoff_of
-from tidemark.reports.archive_guard import ArchiveRefused
-from tidemark.reports.claims import Claim, Claims, Refused
+from tidemark.listener.delivery.judging import backoff_of
+from tidemark.reports.archive.guard import ArchiveRefused
 from tidemark.reports.publisher import GENERATION, NotPublished
-from tidemark.reports.request import ReportRequest, Status
+from tidemark.reports.requests.claims import Claim, Claims, Refused
+from tidemark.reports.requests.request import ReportRequest, Status
 from tidemark.reports.strategy import ReportContext
 from tidemark.reports.sweeper import Sweeper
 from tidemark.reports.worker import judge

@@ -17,10 +17,10 @@ import pyarrow as pa
 import structlog
 
 from tidemark.config.reports import Reports
-from tidemark.reports.archive import Report
+from tidemark.reports.archive.archive import Report
+from tidemark.reports.archive.objects import Folder
 from tidemark.reports.assembly import open_worker
-from tidemark.reports.objects import Folder
-from tidemark.reports.request import ReportRequest
+from tidemark.reports.requests.request import ReportRequest
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
 
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tidemark.config.load import load_settings
+from tidemark.config.reading.load import load_settings
 from tidemark.config.settings import Settings
 from tidemark.contract.marks import Marks
+from tidemark.dead_letters.kept.query import dead_letter_target
 from tidemark.dead_letters.replay import replay
 from tidemark.dead_letters.selection import PayloadEdit, Selection
-from tidemark.dead_letters.table_query import dead_letter_target
 from tidemark.dev.producers import SampleRecord, produce
 from tidemark.operations.backfill import backfill
 from tidemark.operations.compare import compare

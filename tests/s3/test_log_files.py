@@ -9,7 +9,7 @@ import boto3
 from tests.s3.s3_server import faulty_s3
 
 from tidemark.config.destination import TableRef
-from tidemark.config.load import load_settings
+from tidemark.config.reading.load import load_settings
 from tidemark.platform.open_session import s3_files
 from tidemark.sink.log_files import logs_in
 

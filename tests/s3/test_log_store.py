@@ -14,9 +14,9 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 from tests.s3.s3_server import FaultyS3, faulty_s3
 
-from tidemark.platform.jars import jar_paths, tidemark_home
-from tidemark.platform.java import find_java
-from tidemark.platform.log_store import CLASS, log_store_jar
+from tidemark.platform.jvm.jars import jar_paths, tidemark_home
+from tidemark.platform.jvm.java import find_java
+from tidemark.platform.jvm.log_store import CLASS, log_store_jar
 
 DELTAS_OWN = "io.delta.storage.S3SingleDriverLogStore"
 BUCKET = "lake-of-the-store"

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.cli.app import main
-from tidemark.dev.demo_audit import landed_rows
-from tidemark.dev.demo_configuration import DemoFiles
+from tidemark.dev.demo.audit import landed_rows
+from tidemark.dev.demo.configuration import DemoFiles
 
 LAST_LINE = re.compile(
     r"produced (\d+) = landed (\d+) \+ rejected (\d+) \+ skipped (\d+), lost 0, duplicated 0"

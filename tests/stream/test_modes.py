@@ -11,8 +11,8 @@ import pytest
 from tests.stream_under_test import BAD, StreamUnderTest, good
 from typer.testing import CliRunner
 
-from tidemark.cli.fingerprints import app
-from tidemark.config.load import parse_settings
+from tidemark.cli.streams.fingerprints import app
+from tidemark.config.reading.load import parse_settings
 from tidemark.config.stream import Mode
 from tidemark.contract import failpoints as fault_points
 from tidemark.contract.dead_letters import REPLAYED_FROM
@@ -92,7 +92,7 @@ def test_the_memory_can_be_seen_and_emptied_when_the_stream_is_stopped(
     events.land()
     assert counts(events) == (4, 0, 1, 1, 2)
     monkeypatch.setattr("tidemark.platform.open_session.session_for", lambda settings: events.spark)
-    monkeypatch.setattr("tidemark.cli.fingerprints.open_settings", lambda *_: events.settings())
+    monkeypatch.setattr("tidemark.cli.streams.fingerprints.open_settings", lambda *_: events.settings())
     cli = CliRunner()
 
     (shown,) = json.loads(cli.invoke(app, ["show", "--json"]).stdout)

@@ -12,9 +12,9 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
+from tidemark.dead_letters.kept.query import dead_letter_target, keep_dead_letters
 from tidemark.dead_letters.replay import replay
 from tidemark.dead_letters.selection import Selection
-from tidemark.dead_letters.table_query import dead_letter_target, keep_dead_letters
 from tidemark.operations.backfill import backfill
 from tidemark.source.topics import KafkaAdmin
 

@@ -17,9 +17,9 @@ import pytest
 
 from tidemark.config.decoding import FieldOptions
 from tidemark.transform.decode.arrow_types import struct_type
-from tidemark.transform.decode.avro_defaults import varint
-from tidemark.transform.decode.avro_fast import FEW, AvroArrow
-from tidemark.transform.decode.avro_strict import AvroReading, AvroStrict, reading_of
+from tidemark.transform.decode.avro.defaults import varint
+from tidemark.transform.decode.avro.fast import FEW, AvroArrow
+from tidemark.transform.decode.avro.strict import AvroReading, AvroStrict, reading_of
 from tidemark.transform.decode.outcome import Outcome
 from tidemark.transform.schema import finish_fields
 from tidemark.transform.schema_avsc import load

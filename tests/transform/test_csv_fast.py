@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.transform.samples import code, decoded, outcomes, plan_of
 
 from tidemark.config.decoding import CsvDialect
-from tidemark.transform.decode.csv_fast import line_pattern
+from tidemark.transform.decode.csv.fast import line_pattern
 from tidemark.transform.schema_ddl import fields_from_ddl
 
 TEXTS: dict[str, list[str]] = {

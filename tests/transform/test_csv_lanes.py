@@ -11,8 +11,8 @@ import pytest
 
 from tidemark.config.decoding import CsvDialect, FieldOptions
 from tidemark.transform.decode.arrow_types import struct_type
-from tidemark.transform.decode.csv_fast import FEW, CsvArrow
-from tidemark.transform.decode.csv_strict import CsvText
+from tidemark.transform.decode.csv.fast import FEW, CsvArrow
+from tidemark.transform.decode.csv.strict import CsvText
 from tidemark.transform.decode.outcome import Outcome
 from tidemark.transform.fields import Field
 from tidemark.transform.schema import finish_fields

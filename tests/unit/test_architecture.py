@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -92,6 +93,11 @@ def test_a_module_imports_only_from_packages_to_its_left(module: Path) -> None:
 def test_an_import_of_a_sibling_or_of_a_package_to_the_right_is_noticed() -> None:
     text = "from tidemark.source import x\nfrom tidemark import cli\nfrom tidemark.contract import y\n"
     assert sorted(faults_of(SOURCE / "transform" / "imagined.py", text)) == ["cli", "source"]
+
+
+def test_no_folder_holds_more_than_fifteen_modules() -> None:
+    held = Counter(m.parent for m in MODULES if m.name != "__init__.py")
+    assert {str(folder.relative_to(SOURCE)): n for folder, n in held.items() if n > 15} == {}
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

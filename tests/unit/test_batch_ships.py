@@ -14,7 +14,7 @@ import pytest
 from pyspark import cloudpickle
 
 from tidemark.config.destination import TableRef
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.load import parse_settings
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.load import parse_settings
 from tidemark.config.settings import Settings
 from tidemark.platform.open_session import s3_options
 from tidemark.platform.spark_conf import local_conf

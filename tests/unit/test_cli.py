@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.cli import app as cli
-from tidemark.config.faults import ConfigurationFaults, Fault
+from tidemark.config.reading.faults import ConfigurationFaults, Fault
 from tidemark.contract.errors import Fenced, RetriableError, UsageError
 
 

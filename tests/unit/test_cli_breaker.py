@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.cli import app as cli
-from tidemark.config.load import load_settings
+from tidemark.config.reading.load import load_settings
 from tidemark.contract.errors import BreakerOpen
 from tidemark.resilience.breaker_state import State
 from tidemark.resilience.breakers import Breakers

@@ -143,8 +143,10 @@ def test_the_doctor_names_the_command_that_installs_java_when_there_is_none(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(config.parent))
     monkeypatch.setenv("PATH", str(config.parent))
-    monkeypatch.setattr("tidemark.platform.java.USUAL_FOLDERS", ())
-    monkeypatch.setattr("tidemark.platform.java.find_java.__kwdefaults__", {"environ": None, "folders": ()})
+    monkeypatch.setattr("tidemark.platform.jvm.java.USUAL_FOLDERS", ())
+    monkeypatch.setattr(
+        "tidemark.platform.jvm.java.find_java.__kwdefaults__", {"environ": None, "folders": ()}
+    )
     code, found = findings(capsys, config)
     assert (code, found["java"]["ok"]) == (1, False)
     assert "install" in found["java"]["mend"]
@@ -174,7 +176,7 @@ def test_the_doctor_finds_missing_jars_and_downloads_none(
     monkeypatch.setenv("TIDEMARK_HOME", str(config.parent / "home"))
     _, found = findings(capsys, config)
     assert found["jars"]["detail"].startswith("0 of ")
-    assert found["jars"]["mend"] == "python -m tidemark.platform.ready"
+    assert found["jars"]["mend"] == "python -m tidemark.platform.jvm.ready"
     assert not (config.parent / "home").exists()
 
 

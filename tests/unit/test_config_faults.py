@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.config.faults import ConfigurationFaults, Fault
-from tidemark.config.load import load_settings, parse_settings
+from tidemark.config.reading.faults import ConfigurationFaults, Fault
+from tidemark.config.reading.load import load_settings, parse_settings
 from tidemark.contract.errors import ConfigError
 
 KAFKA = "kafka:\n  bootstrap-servers: localhost:9092\n"

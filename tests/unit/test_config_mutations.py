@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from tidemark.config.faults import ConfigurationFaults
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.faults import ConfigurationFaults
+from tidemark.config.reading.load import parse_settings
 
 CONF = Path(__file__).parents[2] / "conf"
 ODD: list[Any] = [

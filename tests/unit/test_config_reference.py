@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tidemark.config.base import Section
+from tidemark.config.reading.shape import keys_of, sections_in
 from tidemark.config.reference import reference, sections
 from tidemark.config.settings import ConfigurationFile
-from tidemark.config.shape import keys_of, sections_in
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "configuration.md"
 SECTIONS = list(sections(ConfigurationFile))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tidemark.config.decoding import Format
-from tidemark.config.faults import ConfigurationFaults
-from tidemark.config.load import load_settings, parse_settings
+from tidemark.config.reading.faults import ConfigurationFaults
+from tidemark.config.reading.load import load_settings, parse_settings
 from tidemark.config.settings import Settings
 from tidemark.config.stream import Mode
 

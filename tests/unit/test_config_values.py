@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.config.collisions import slug
 from tidemark.config.destination import TableRef, table_ref
-from tidemark.config.document import parse_document
-from tidemark.config.faults import ConfigurationFaults
-from tidemark.config.interpolation import Unset, interpolate
-from tidemark.config.load import load_settings, parse_settings
+from tidemark.config.reading.collisions import slug
+from tidemark.config.reading.document import parse_document
+from tidemark.config.reading.faults import ConfigurationFaults
+from tidemark.config.reading.interpolation import Unset, interpolate
+from tidemark.config.reading.load import load_settings, parse_settings
 from tidemark.config.redaction import is_secret_name, masked_text, redacted
 from tidemark.config.stream import Destination, Mode
 from tidemark.contract.errors import UsageError

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.load import parse_settings
 from tidemark.config.sections import MetricsSettings
 from tidemark.console.serving import serving
 

@@ -11,12 +11,12 @@ import pytest
 
 from tidemark.cli.app import main
 from tidemark.config.decoding import Format
-from tidemark.config.load import load_settings
+from tidemark.config.reading.load import load_settings
 from tidemark.contract.failure_codes import FailureCode
-from tidemark.dev.demo_audit import Coordinates, DeadLetter, LandedRow, judge
-from tidemark.dev.demo_configuration import STREAM, DemoFiles, write_configuration
-from tidemark.dev.demo_subject import subject_of
-from tidemark.dev.demo_writer import CommitWatch
+from tidemark.dev.demo.audit import Coordinates, DeadLetter, LandedRow, judge
+from tidemark.dev.demo.configuration import STREAM, DemoFiles, write_configuration
+from tidemark.dev.demo.subject import subject_of
+from tidemark.dev.demo.writer import CommitWatch
 from tidemark.dev.producers import SampleRecord
 from tidemark.dev.sample_sets import SETS
 from tidemark.dev.samples import SampleEvent

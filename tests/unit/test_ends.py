@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tidemark.config.load import parse_settings
+from tidemark.config.reading.load import parse_settings
 from tidemark.ingest import application, query
 from tidemark.ingest.application import Ingest, StreamOutcome
 from tidemark.ingest.dead_letter_table import DeadLetterTableQuery

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.platform import jars
-from tidemark.platform.ivy import Artifact
-from tidemark.platform.jars import Jar, JarsMissing, jar_paths, pinned, tidemark_home
+from tidemark.platform.jvm.environment import jars
+from tidemark.platform.jvm.ivy import Artifact
+from tidemark.platform.jvm.jars import Jar, JarsMissing, jar_paths, pinned, tidemark_home
 
 CONTENT = {"a": b"first jar" * 1000, "b": b"second jar" * 2000}
 

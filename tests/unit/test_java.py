@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.platform.java import Java, JavaNotFound, find_java, install_command
+from tidemark.platform.jvm.java import Java, JavaNotFound, find_java, install_command
 
 
 def java_that_says(folder: Path, version: str, *, status: int = 0) -> Path:

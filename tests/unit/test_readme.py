@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 from tidemark.cli.app import main
-from tidemark.config.load import load_settings
+from tidemark.config.reading.load import load_settings
 
 README = Path(__file__).parents[2] / "README.md"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tools.soak import soak as soak_module
+from tools.soak.faults import FAULTS
+from tools.soak.writer import spare_configuration
 
-from tidemark.dev import soak as soak_module
-from tidemark.dev.demo_audit import AuditResult
-from tidemark.dev.demo_configuration import DemoFiles
-from tidemark.dev.soak_faults import FAULTS
-from tidemark.dev.soak_writer import spare_configuration
+from tidemark.dev.demo.audit import AuditResult
+from tidemark.dev.demo.configuration import DemoFiles
 
 
 def books(*, lost: int = 0, stops: tuple[str, ...] = ()) -> soak_module.Books:

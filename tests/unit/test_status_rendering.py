@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tidemark.cli import dead_letter_rendering
-from tidemark.cli.dead_letters import _cell
-from tidemark.cli.ingest_progress import IngestProgress
-from tidemark.cli.status_rendering import rendering, watched
+from tidemark.cli.dead_letters import rendering as dead_letter_rendering
+from tidemark.cli.dead_letters.commands import _cell
+from tidemark.cli.streams.ingest_progress import IngestProgress
+from tidemark.cli.streams.status_rendering import rendering, watched
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.marks import Marks
 from tidemark.streams.status import PartitionStatus, StreamStatus

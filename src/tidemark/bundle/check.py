@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tidemark.bundle import rules_bundle, rules_jobs, rules_notebooks, rules_serverless, rules_unity
 from tidemark.bundle.compute import compute_drift
 from tidemark.bundle.finding import Finding
+from tidemark.bundle.rules import bundle as rules_bundle
+from tidemark.bundle.rules import jobs as rules_jobs
+from tidemark.bundle.rules import notebooks as rules_notebooks
+from tidemark.bundle.rules import serverless as rules_serverless
+from tidemark.bundle.rules import unity as rules_unity
 from tidemark.bundle.shape import bundle_shape
 from tidemark.bundle.source import BundleSource, read_bundle
 from tidemark.bundle.target import Described, described

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from tidemark.bundle.finding import Finding
-from tidemark.bundle.rules_jobs import SERVERLESS_TRIGGER, TRIGGER_PARAMETER
+from tidemark.bundle.rules.jobs import SERVERLESS_TRIGGER, TRIGGER_PARAMETER
 from tidemark.bundle.source import BundleSource
 from tidemark.bundle.target import Described
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemark.bundle.source import BundleSource
 from tidemark.bundle.target import Described
-from tidemark.config.load import load_settings
+from tidemark.config.reading.load import load_settings
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import ConfigError
 

@@ -22,7 +22,7 @@ import typer.main
 from rich.console import Console
 from rich.text import Text
 
-from tidemark.config.faults import ConfigurationFaults
+from tidemark.config.reading.faults import ConfigurationFaults
 from tidemark.config.redaction import masked_text
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.escaping import escape_control_characters
@@ -45,17 +45,19 @@ COMMANDS = (
     Entry("check", "check", "Report every fault of the configuration and the schemas at once."),
     Entry("doctor", "doctor", "Check this machine: Java, jars, broker, files; say what to fix."),
     Entry("broker", "broker", "Start and stop a local Kafka broker, produce sample records."),
-    Entry("ingest", "ingest", "Land the streams' records in their tables, each exactly once."),
-    Entry("status", "status", "Marks, end offsets, lag and last commit of each stream."),
+    Entry("ingest", "streams.ingest", "Land the streams' records in their tables, each exactly once."),
+    Entry("status", "streams.status", "Marks, end offsets, lag and last commit of each stream."),
     Entry("decode", "decode", "Show what would become of payloads in a file."),
-    Entry("dead-letters", "dead_letters", "List, show, fix, replay, park and export rejected records."),
-    Entry("adopt", "adopt", "Take over a table that has rows and no marks."),
-    Entry("rewind", "rewind", "Set a stream's marks back or forward."),
-    Entry("backfill", "backfill", "Decode an offset range again with today's schema and rules."),
-    Entry("compare", "compare", "Compare two tables by coordinates and content."),
-    Entry("maintain", "maintain", "Compact, vacuum and tidy the tables; safe while streams write."),
-    Entry("fingerprints", "fingerprints", "Look at and reset the memory of the fingerprint mode."),
-    Entry("breaker", "breaker", "Look at and reset circuit breakers."),
+    Entry(
+        "dead-letters", "dead_letters.commands", "List, show, fix, replay, park and export rejected records."
+    ),
+    Entry("adopt", "streams.adopt", "Take over a table that has rows and no marks."),
+    Entry("rewind", "streams.rewind", "Set a stream's marks back or forward."),
+    Entry("backfill", "streams.backfill", "Decode an offset range again with today's schema and rules."),
+    Entry("compare", "streams.compare", "Compare two tables by coordinates and content."),
+    Entry("maintain", "streams.maintain", "Compact, vacuum and tidy the tables; safe while streams write."),
+    Entry("fingerprints", "streams.fingerprints", "Look at and reset the memory of the fingerprint mode."),
+    Entry("breaker", "streams.breaker", "Look at and reset circuit breakers."),
     Entry("serve", "serve", "Health, metrics and the console over HTTP."),
     Entry("listen", "listen", "Hand records of topics to your code or a job, at least once."),
     Entry("reports", "reports", "Ask for reports over landed tables, and make them."),

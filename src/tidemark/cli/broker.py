@@ -189,7 +189,7 @@ def _folder(folder: Path | None, config: Path | None) -> Path:
         return folder.expanduser()
     if config is None:
         return DEFAULT_FOLDER
-    from tidemark.config.load import load_settings
+    from tidemark.config.reading.load import load_settings
 
     return load_settings(config).state_dir / "broker"
 

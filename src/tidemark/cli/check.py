@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
-from tidemark.config.collisions import TOPICS
-from tidemark.config.faults import ConfigurationFaults, Fault, KeyPath
+from tidemark.config.reading.collisions import TOPICS
+from tidemark.config.reading.faults import ConfigurationFaults, Fault, KeyPath
 from tidemark.config.serverless import serverless_faults
 from tidemark.config.settings import Settings
 from tidemark.config.stream import Stream

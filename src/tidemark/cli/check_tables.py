@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidemark.config.destination import TableRef, name_parts
-from tidemark.config.faults import KeyPath
-from tidemark.config.shape import Finding
+from tidemark.config.reading.faults import KeyPath
+from tidemark.config.reading.shape import Finding
 from tidemark.config.stream import Destination, Stream
 from tidemark.contract import records
 from tidemark.contract.errors import summary_of_error

@@ -35,8 +35,8 @@ def demo(
 
     Needs no configuration and leaves nothing behind. Exit code 1 if a record is lost or duplicated.
     """
-    from tidemark.dev.demo import run_demo
-    from tidemark.dev.demo_report import demo_console
+    from tidemark.dev.demo.demo import run_demo
+    from tidemark.dev.demo.report import demo_console
 
     # What it started ends, and its folder goes, as after CTRL+C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
-from tidemark.config.faults import ConfigurationFaults
+from tidemark.config.reading.faults import ConfigurationFaults
 from tidemark.config.redaction import masked_text
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
@@ -98,26 +98,26 @@ def _python() -> Finding:
 
 
 def _java() -> Finding:
-    from tidemark.platform.java import find_java
+    from tidemark.platform.jvm.java import find_java
 
     java = find_java()
     return Finding("java", True, f"{java.version} in {java.home}")
 
 
 def _user() -> Finding:
-    from tidemark.platform.jvm import user_name
+    from tidemark.platform.jvm.environment import user_name
 
     return Finding("user", True, user_name())
 
 
 def _temporary_folder() -> Finding:
-    from tidemark.platform.jvm import temporary_folder
+    from tidemark.platform.jvm.environment import temporary_folder
 
     return Finding("temporary folder", True, temporary_folder())
 
 
 def _file_names() -> Finding:
-    from tidemark.platform.jvm import UTF_8_HINT, file_name_encoding, is_utf_8
+    from tidemark.platform.jvm.environment import UTF_8_HINT, file_name_encoding, is_utf_8
 
     encoding = file_name_encoding()
     return Finding("file names", is_utf_8(encoding), f"Java writes them as {encoding}", UTF_8_HINT)
@@ -134,13 +134,13 @@ def _package(package: str, version: str) -> Finding:
 
 
 def _jars() -> Finding:
-    from tidemark.platform.jars import pinned, tidemark_home
+    from tidemark.platform.jvm.jars import pinned, tidemark_home
 
     folder = tidemark_home() / "jars"
     wanted = {jar.file_name: jar.size for jars in ("spark", "broker", "s3") for jar in pinned(jars)}
     missing = [n for n, size in wanted.items() if not _has_size(folder / n, size)]
     detail = f"{len(wanted) - len(missing)} of {len(wanted)} in {folder}"
-    return Finding("jars", not missing, detail, "python -m tidemark.platform.ready" if missing else "")
+    return Finding("jars", not missing, detail, "python -m tidemark.platform.jvm.ready" if missing else "")
 
 
 def _has_size(file: Path, size: int) -> bool:

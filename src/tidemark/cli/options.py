@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemark.config.load import load_settings
+from tidemark.config.reading.load import load_settings
 from tidemark.config.settings import Settings
 from tidemark.monitoring.logging import configure_logging
 

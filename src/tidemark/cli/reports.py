@@ -22,14 +22,14 @@ from tidemark.contract.escaping import escape_control_characters
 from tidemark.listener.from_settings import connection_of
 from tidemark.listener.meter import watched
 from tidemark.monitoring.metrics import Metrics
-from tidemark.reports.archive import Archive
+from tidemark.reports.archive.archive import Archive
+from tidemark.reports.archive.objects import open_objects
 from tidemark.reports.assembly import open_service
 from tidemark.reports.from_settings import reports_of, s3_credentials
-from tidemark.reports.objects import open_objects
 from tidemark.reports.publisher import ensure_topics
-from tidemark.reports.request import Status
+from tidemark.reports.requests.request import Status
+from tidemark.reports.requests.store import StatusRow
 from tidemark.reports.service import ReportService
-from tidemark.reports.store import StatusRow
 
 app = typer.Typer(no_args_is_help=True, help="Ask for reports over landed tables, and make them.")
 

@@ -15,8 +15,8 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from tidemark.config.base import Section
+from tidemark.config.reading.shape import is_named_by_user, keys_of, sections_in
 from tidemark.config.settings import ConfigurationFile
-from tidemark.config.shape import is_named_by_user, keys_of, sections_in
 
 DEFAULT_FILE = Path("docs/configuration.md")
 

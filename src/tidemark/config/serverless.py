@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemark.config.faults import Fault
+from tidemark.config.reading.faults import Fault
 from tidemark.config.settings import Settings
 from tidemark.config.stream import Mode
 

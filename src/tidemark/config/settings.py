@@ -13,9 +13,9 @@ from pydantic import Field
 
 from tidemark.config.base import Section
 from tidemark.config.destination import TableRef, location, table_ref
-from tidemark.config.faults import Fault, KeyPath, Place, fault_at
 from tidemark.config.kafka import TLS_FILES, KafkaSettings
 from tidemark.config.listener import Listener
+from tidemark.config.reading.faults import Fault, KeyPath, Place, fault_at
 from tidemark.config.redaction import redacted
 from tidemark.config.reports import Reports
 from tidemark.config.sections import (

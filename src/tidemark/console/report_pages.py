@@ -17,7 +17,7 @@ from tidemark.contract.errors import TidemarkError
 from tidemark.monitoring.access import Receive, Scope, Send, redirect
 from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.http import report_routes
-from tidemark.reports.request import Status
+from tidemark.reports.requests.request import Status
 from tidemark.reports.service import ReportService
 
 MOST_ROWS = 50

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_ID
+from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.dead_letters.reading import dead_letters_of
-from tidemark.dead_letters.table import DeadLetterTable
 from tidemark.platform.kept_rows import kept
 from tidemark.sink.table_log import as_of_now
 

@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
 from tidemark.contract.errors import UsageError
-from tidemark.dead_letters.table import DeadLetterTable, schema_of
+from tidemark.dead_letters.kept.table import DeadLetterTable, schema_of
 from tidemark.platform.local_rows import rows_of
 from tidemark.transform.decode.scalar import LAST_MICROS
 

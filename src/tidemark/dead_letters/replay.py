@@ -25,8 +25,8 @@ from tidemark.contract.marks import Marks
 from tidemark.contract.routes import Route
 from tidemark.contract.undone import is_undone
 from tidemark.dead_letters.codes import code_counts
+from tidemark.dead_letters.kept.table import DeadLetterTable, event
 from tidemark.dead_letters.selection import PayloadEdit, Selection
-from tidemark.dead_letters.table import DeadLetterTable, event
 from tidemark.platform.kept_rows import kept
 from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state

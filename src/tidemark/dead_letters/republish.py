@@ -14,9 +14,9 @@ from tidemark.contract.dead_letters import (
     REPLAYED_FROM,
     DeadLetterStatus,
 )
+from tidemark.dead_letters.kept.table import DeadLetterTable, event
 from tidemark.dead_letters.replay import MOST_FAILURES
 from tidemark.dead_letters.selection import PayloadEdit, Selection
-from tidemark.dead_letters.table import DeadLetterTable, event
 from tidemark.platform.kept_rows import kept
 from tidemark.source.clients import spark_options
 from tidemark.streams.target import Target

@@ -18,12 +18,12 @@ from tidemark.config.settings import Settings
 from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.files import collectable, export, import_dead_letters
+from tidemark.dead_letters.kept.query import dead_letter_target, keep_dead_letters, start_dead_letters
+from tidemark.dead_letters.kept.table import DeadLetterTable, event
 from tidemark.dead_letters.listing import Listed, Place, Tally, listed, page_of, tally_of
 from tidemark.dead_letters.replay import ReplayResult, replay
 from tidemark.dead_letters.republish import republish
 from tidemark.dead_letters.selection import PayloadEdit, Selection
-from tidemark.dead_letters.table import DeadLetterTable, event
-from tidemark.dead_letters.table_query import dead_letter_target, keep_dead_letters, start_dead_letters
 from tidemark.platform.kept_rows import kept
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.target import Target

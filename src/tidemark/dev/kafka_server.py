@@ -19,9 +19,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tidemark.contract.errors import TidemarkError
-from tidemark.platform.jars import jar_paths
-from tidemark.platform.java import find_java
-from tidemark.platform.jvm import temporary_option
+from tidemark.platform.jvm.environment import temporary_option
+from tidemark.platform.jvm.jars import jar_paths
+from tidemark.platform.jvm.java import find_java
 
 HOST = "127.0.0.1"
 

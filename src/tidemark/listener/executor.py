@@ -8,8 +8,8 @@ from typing import Protocol
 
 import structlog
 
-from tidemark.listener.batch import Batch, BatchResult
-from tidemark.listener.failure import Failure
+from tidemark.listener.delivery.batch import Batch, BatchResult
+from tidemark.listener.delivery.failure import Failure
 
 Handler = Callable[[Batch], object]
 Judge = Callable[[BaseException], Failure]

@@ -18,8 +18,8 @@ from databricks.sdk.service.jobs import Run, RunLifeCycleState, RunResultState
 
 from tidemark.config.listener import JobExecutorOptions
 from tidemark.contract.failures import Scope
-from tidemark.listener.batch import Batch, BatchResult, Record
-from tidemark.listener.failure import Failure
+from tidemark.listener.delivery.batch import Batch, BatchResult, Record
+from tidemark.listener.delivery.failure import Failure
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient

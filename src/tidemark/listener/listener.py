@@ -15,16 +15,16 @@ from confluent_kafka import KafkaError
 
 from tidemark.config.listener import Listener
 from tidemark.contract.errors import ConfigError, NonRetriableError
-from tidemark.listener.assignment import Assigned
-from tidemark.listener.batch import Batch, BatchResult, Partition, Record
-from tidemark.listener.dead_letter import DeadLetterPublisher
+from tidemark.listener.delivery.assignment import Assigned
+from tidemark.listener.delivery.batch import Batch, BatchResult, Partition, Record
+from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
+from tidemark.listener.delivery.giving_up import GivingUp, ListenerStopped
+from tidemark.listener.delivery.rebalance import Notice, Rebalance
+from tidemark.listener.delivery.settlement import GivenUp, Settlement, Settler
 from tidemark.listener.executor import Executor
-from tidemark.listener.giving_up import GivingUp, ListenerStopped
 from tidemark.listener.identity import ASKED_EVERY, TopicIdentity, TopicRecreated
 from tidemark.listener.member import STOPPING, GroupMember, record_of
 from tidemark.listener.meter import Meter
-from tidemark.listener.rebalance import Notice, Rebalance
-from tidemark.listener.settlement import GivenUp, Settlement, Settler
 from tidemark.listener.starting import StartingOffsets, StartingPoint
 from tidemark.monitoring.metrics import Metrics
 

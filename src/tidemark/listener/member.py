@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 
 from tidemark.contract.errors import ConfigError, NonRetriableError
-from tidemark.listener.batch import Headers, Partition, Record
+from tidemark.listener.delivery.batch import Headers, Partition, Record
 
 log = structlog.get_logger("tidemark.listener")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from tidemark.config.settings import Settings
-from tidemark.listener.batch import Partition
+from tidemark.listener.delivery.batch import Partition
 from tidemark.monitoring import indicators
 from tidemark.monitoring.endpoints import endpoints
 from tidemark.monitoring.health import Finding, Health, HealthBoard

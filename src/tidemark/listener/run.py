@@ -7,13 +7,13 @@ from collections.abc import Callable
 from tidemark.config.listener import Listener
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import ConfigError
-from tidemark.listener.dead_letter import DeadLetterPublisher
+from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
+from tidemark.listener.delivery.judging import backoff_of, judge_with
+from tidemark.listener.delivery.rebalance import Notice
 from tidemark.listener.executor import Executor, InProcessExecutor
 from tidemark.listener.from_settings import connection_of, consumer_of, handler_of, listener_of
-from tidemark.listener.judging import backoff_of, judge_with
 from tidemark.listener.listener import AtLeastOnceListener, Totals
 from tidemark.listener.meter import Meter
-from tidemark.listener.rebalance import Notice
 from tidemark.listener.starting import StartingOffsets
 from tidemark.monitoring.metrics import Metrics
 from tidemark.resilience.classification import classifier_for

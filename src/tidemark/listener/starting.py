@@ -10,7 +10,7 @@ import structlog
 from tidemark.config.listener import OnDataLoss, Reset
 from tidemark.contract.errors import DataLoss
 from tidemark.contract.marks import Marks
-from tidemark.listener.batch import Partition
+from tidemark.listener.delivery.batch import Partition
 from tidemark.listener.member import GroupMember
 
 log = structlog.get_logger("tidemark.listener")

@@ -10,8 +10,8 @@ from typing import Any
 
 import structlog
 
-from tidemark.config.faults import ConfigurationFaults
-from tidemark.config.load import load_settings
+from tidemark.config.reading.faults import ConfigurationFaults
+from tidemark.config.reading.load import load_settings
 from tidemark.config.serverless import serverless_faults
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import ConfigError

@@ -11,10 +11,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tidemark.platform.jars import jar_paths, tidemark_home
-from tidemark.platform.java import find_java
-from tidemark.platform.jvm import launch_jvm, temporary_option, user_name
-from tidemark.platform.log_store import log_store_jar
+from tidemark.platform.jvm.environment import launch_jvm, temporary_option, user_name
+from tidemark.platform.jvm.jars import jar_paths, tidemark_home
+from tidemark.platform.jvm.java import find_java
+from tidemark.platform.jvm.log_store import log_store_jar
 from tidemark.platform.spark_conf import is_cluster, local_conf, spark_master
 
 if TYPE_CHECKING:

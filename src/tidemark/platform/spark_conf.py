@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 
-from tidemark.platform.log_store import CONF as LOG_STORE
+from tidemark.platform.jvm.log_store import CONF as LOG_STORE
 
 MASTER_VARIABLE = "TIDEMARK_SPARK_MASTER"
 

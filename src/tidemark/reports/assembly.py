@@ -12,23 +12,23 @@ from sqlalchemy.exc import OperationalError
 
 from tidemark.config.reports import Reports
 from tidemark.contract.errors import ConfigError, RetriableError
-from tidemark.listener.dead_letter import DeadLetterPublisher
+from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
 from tidemark.listener.executor import InProcessExecutor
 from tidemark.listener.listener import AtLeastOnceListener, Totals
 from tidemark.listener.meter import Meter
 from tidemark.monitoring.metrics import Metrics
-from tidemark.reports.archive import Archive
-from tidemark.reports.archive_guard import BREAKER, ArchiveGuard, Guard
-from tidemark.reports.claims import Claims
-from tidemark.reports.database import open_engine
-from tidemark.reports.objects import ObjectStore, open_objects
+from tidemark.reports.archive.archive import Archive
+from tidemark.reports.archive.guard import BREAKER, ArchiveGuard, Guard
+from tidemark.reports.archive.objects import ObjectStore, open_objects
 from tidemark.reports.publisher import ReportEventPublisher
-from tidemark.reports.request import Status
+from tidemark.reports.requests.claims import Claims
+from tidemark.reports.requests.database import open_engine
+from tidemark.reports.requests.request import Status
+from tidemark.reports.requests.store import StatusStore
+from tidemark.reports.requests.tables import migrate
 from tidemark.reports.service import ReportService
-from tidemark.reports.store import StatusStore
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
 from tidemark.reports.sweeper import Sweeper
-from tidemark.reports.tables import migrate
 from tidemark.reports.worker import ReportWorker, judge
 from tidemark.resilience.breaker import Breaker
 

@@ -16,9 +16,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tidemark.contract.errors import UsageError
-from tidemark.reports.request import Status
+from tidemark.reports.requests.request import Status
+from tidemark.reports.requests.store import StatusRow
 from tidemark.reports.service import ReportService
-from tidemark.reports.store import StatusRow
 
 CORRELATION = "X-Correlation-Id"
 LARGEST_BODY = 256 * 1024

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from tidemark.contract.errors import UsageError
 from tidemark.contract.records import OFFSET, PARTITION, TOPIC_ID
-from tidemark.reports.archive import Report
-from tidemark.reports.request import ReportRequest
+from tidemark.reports.archive.archive import Report
+from tidemark.reports.requests.request import ReportRequest
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
 
 DECIMAL = "DECIMAL(38,6)"

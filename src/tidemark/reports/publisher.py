@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tidemark.config.reports import Reports
 from tidemark.contract.errors import RetriableError
-from tidemark.reports.store import StatusRow
+from tidemark.reports.requests.store import StatusRow
 
 GENERATION = "tidemark.report.generation"
 """Header: how often the request was submitted or retried when this event was published."""

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 from tidemark.config.reports import Reports
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import RetriableError
+from tidemark.listener.delivery.judging import backoff_of
 from tidemark.listener.from_settings import connection_of
-from tidemark.listener.judging import backoff_of
 from tidemark.listener.listener import Totals
 from tidemark.listener.meter import BreakerMetrics
 from tidemark.monitoring.metrics import Metrics
-from tidemark.reports.archive import Archive, Archived
-from tidemark.reports.archive_guard import BREAKER, ArchiveGuard
+from tidemark.reports.archive.archive import Archive, Archived
+from tidemark.reports.archive.guard import BREAKER, ArchiveGuard
+from tidemark.reports.archive.objects import open_objects
 from tidemark.reports.assembly import RunningWorker, open_service, open_worker
 from tidemark.reports.from_settings import reports_of, s3_credentials
-from tidemark.reports.objects import open_objects
 from tidemark.reports.publisher import ensure_topics
-from tidemark.reports.request import Status
-from tidemark.reports.store import StatusRow
+from tidemark.reports.requests.request import Status
+from tidemark.reports.requests.store import StatusRow
 from tidemark.reports.strategy import StrategyRegistry
 from tidemark.resilience.breakers import FOLDER, Breakers
 

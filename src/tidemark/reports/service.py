@@ -11,8 +11,14 @@ import structlog
 
 from tidemark.contract.errors import UsageError
 from tidemark.reports.publisher import NotPublished, Publisher
-from tidemark.reports.request import ReportRequest, Status, check_parameters, check_text, requested_at
-from tidemark.reports.store import StatusRow, StatusStore
+from tidemark.reports.requests.request import (
+    ReportRequest,
+    Status,
+    check_parameters,
+    check_text,
+    requested_at,
+)
+from tidemark.reports.requests.store import StatusRow, StatusStore
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._~:@+=-]{1,64}")
 """What goes into addresses, headers and file names as it is."""

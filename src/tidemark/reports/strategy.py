@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tidemark.config.reports import ReportSource
 from tidemark.contract.errors import ConfigError, UsageError
-from tidemark.reports.archive import Report
-from tidemark.reports.request import ReportRequest
+from tidemark.reports.archive.archive import Report
+from tidemark.reports.requests.request import ReportRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import structlog
 
 from tidemark.config.reports import Reports
-from tidemark.reports.archive import Archive
+from tidemark.reports.archive.archive import Archive
 from tidemark.reports.publisher import Publisher
-from tidemark.reports.request import Status
-from tidemark.reports.store import StatusStore
+from tidemark.reports.requests.request import Status
+from tidemark.reports.requests.store import StatusStore
 
 log = structlog.get_logger("tidemark.reports")
 

@@ -10,15 +10,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tidemark.contract.errors import BreakerOpen, ConfigError, NonRetriableError, RetriableError, UsageError
 from tidemark.contract.failures import Scope
-from tidemark.listener.batch import Batch, Record
-from tidemark.listener.dead_letter import PREFIX
-from tidemark.listener.failure import Failure
-from tidemark.listener.settlement import GivenUp
-from tidemark.reports.archive import Archive, Report
-from tidemark.reports.archive_guard import ArchiveRefused, Guard
-from tidemark.reports.claims import Claim, Claims, Refused
+from tidemark.listener.delivery.batch import Batch, Record
+from tidemark.listener.delivery.dead_letter import PREFIX
+from tidemark.listener.delivery.failure import Failure
+from tidemark.listener.delivery.settlement import GivenUp
+from tidemark.reports.archive.archive import Archive, Report
+from tidemark.reports.archive.guard import ArchiveRefused, Guard
 from tidemark.reports.publisher import GENERATION
-from tidemark.reports.request import BadEvent, ReportRequest
+from tidemark.reports.requests.claims import Claim, Claims, Refused
+from tidemark.reports.requests.request import BadEvent, ReportRequest
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
 from tidemark.resilience.classification import Classifier
 from tidemark.resilience.error_info import error_info_of

@@ -7,8 +7,8 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from tidemark.contract.errors import UsageError
-from tidemark.reports.archive import Report
-from tidemark.reports.request import ReportRequest
+from tidemark.reports.archive.archive import Report
+from tidemark.reports.requests.request import ReportRequest
 from tidemark.reports.strategy import ReportContext
 
 MOST = 1000

@@ -17,12 +17,12 @@ from tidemark.config.decoding import Format
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode import detect
 from tidemark.transform.decode.arrow_types import struct_type
-from tidemark.transform.decode.avro_fast import AvroArrow
-from tidemark.transform.decode.avro_strict import AvroStrict, reading_of
-from tidemark.transform.decode.csv_fast import CsvArrow
-from tidemark.transform.decode.csv_strict import CsvText
-from tidemark.transform.decode.json_fast import FastJson
-from tidemark.transform.decode.json_strict import BLANKS, StrictJson
+from tidemark.transform.decode.avro.fast import AvroArrow
+from tidemark.transform.decode.avro.strict import AvroStrict, reading_of
+from tidemark.transform.decode.csv.fast import CsvArrow
+from tidemark.transform.decode.csv.strict import CsvText
+from tidemark.transform.decode.json.fast import FastJson
+from tidemark.transform.decode.json.strict import BLANKS, StrictJson
 from tidemark.transform.decode.outcome import FAILURE, Outcome, failure_of, rejected
 from tidemark.transform.schema_avsc import UnusableSchema
 

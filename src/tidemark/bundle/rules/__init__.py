@@ -1,0 +1,1 @@
+"""What is checked of the bundle, one module a subject."""

@@ -1,0 +1,1 @@
+"""`tidemark dead-letters`."""

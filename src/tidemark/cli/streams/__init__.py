@@ -1,0 +1,1 @@
+"""Commands about streams: land, look, move marks, keep in shape."""

@@ -1,0 +1,129 @@
+"""The DLQ table's own query: from the DLQ topic, whoever wrote there, by MERGE on coordinates."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidemark.config.settings import Settings
+from tidemark.contract.errors import ConfigError, ShutdownRequested
+from tidemark.contract.failpoints import failpoint
+from tidemark.contract.marks import Marks
+from tidemark.dead_letters.claims import claimed
+from tidemark.dead_letters.kept.reader_checkpoint import reader_checkpoint
+from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.platform.files import files_at
+from tidemark.resilience.classification import classifier_for
+from tidemark.resilience.retry import Retrier, retrier_for
+from tidemark.source.reader import read_stream
+from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.target import Target
+from tidemark.streams.targets import targets_of
+
+log = structlog.get_logger(__name__)
+
+_LOOK_S = 1
+
+
+@dataclass
+class KeepDeadLetters:
+    """The `foreachBatch` handler: merges a batch of DLQ records. Running a batch again changes nothing."""
+
+    stream: str
+    table: DeadLetterTable
+    retry: Retrier
+    max_commit_retries: int
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        failpoint("letters-start")
+        dead_letters = claimed(batch, self.table)
+        commits = self.retry.for_commits(self.max_commit_retries)
+        self.retry.call(
+            lambda: commits.call(lambda: self.table.merge(dead_letters), step="commit"),
+            step=f"merge into {self.table.facts}",
+        )
+        failpoint("letters-merged")
+        log.info("dead letters kept", stream=self.stream, batch=batch_id, table=str(self.table.facts))
+
+
+def dead_letter_target(spark: SparkSession, settings: Settings, stream: str, *, run: str) -> Target:
+    """The stream's decoded table. Raises ConfigError for a stream that only lands raw: none is rejected."""
+    for target in targets_of(spark, settings, stream, run=run):
+        if target.decode is not None:
+            return target
+    raise ConfigError(
+        f"stream {stream} only lands raw records: it has no dead letters", "name another stream"
+    )
+
+
+def start_dead_letters(
+    spark: SparkSession,
+    settings: Settings,
+    target: Target,
+    *,
+    available_now: bool,
+    reader: str = "dead-letters",
+    sleep: Callable[[float], bool] | None = None,
+) -> StreamingQuery | None:
+    """Start the query, or return None while there is no DLQ topic, and so no dead letter.
+
+    The tables are created first. The checkpoint is the reader's, and named after the ids of the DLQ topic and
+    of the table: a table created again gets all dead letters again. A checkpoint that is lost or that retention
+    passed, and a second reader, only mean that dead letters are read again: each still stands once.
+    """
+    table = DeadLetterTable(target.table)
+    table_id = table.create(spark)
+    admin = KafkaAdmin(settings.kafka)
+    topic = admin.find(target.stream.dlq_topic)
+    if topic is None:
+        return None
+    processing = target.stream.processing
+    retry = retrier_for(processing, classifier_for(target.stream.failures))
+    if sleep is not None:
+        retry = retrier_for(processing, classifier_for(target.stream.failures), sleep=sleep)
+    dlq_records = read_stream(
+        spark, settings.kafka, topic, start=Marks(), processing=processing, bounded=available_now
+    )
+    root = f"{settings.checkpoint_root.rstrip('/')}/{target.name}.{reader}"
+    checkpoint = reader_checkpoint(
+        files_at(root),
+        root,
+        # A topic's id may hold a slash, and a checkpoint is one folder.
+        f"{topic.id.replace('/', '_')}-{table_id}",
+        topic.name,
+        earliest=admin.earliest(topic),
+        ends=admin.ends(topic),
+        stream=target.name,
+    )
+    writer = (
+        dlq_records.writeStream.queryName(f"{target.name} dead letters {target.run[:8]}")
+        .option("checkpointLocation", checkpoint)
+        .foreachBatch(KeepDeadLetters(target.name, table, retry, processing.max_commit_retries))
+    )
+    if available_now:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{round(processing.poll_interval * 1000)} milliseconds").start()
+
+
+def keep_dead_letters(
+    spark: SparkSession,
+    settings: Settings,
+    target: Target,
+    *,
+    reader: str = "dead-letters",
+    ending: threading.Event | None = None,
+) -> None:
+    """Bring the DLQ table up to the end of the DLQ topic. Raises what ended the query, and ShutdownRequested
+    once `ending` is set.
+    """
+    ending = ending or threading.Event()
+    query = start_dead_letters(spark, settings, target, available_now=True, reader=reader, sleep=ending.wait)
+    while query is not None and not query.awaitTermination(_LOOK_S):
+        if ending.is_set():
+            query.stop()
+            raise ShutdownRequested(f"the dead letters of {target.name} are read on at the next start")

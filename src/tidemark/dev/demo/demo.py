@@ -1,0 +1,250 @@
+"""From nothing to a landed topic: a broker, records of every kind, a writer killed twice, and the check."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from tidemark.config.decoding import Format
+from tidemark.config.reading.load import load_settings
+from tidemark.contract.errors import UsageError
+from tidemark.contract.failure_codes import FailureCode
+from tidemark.dev.broker import EmbeddedBroker
+from tidemark.dev.demo.audit import AuditResult, Coordinates, dead_letters_of, judge, landed_rows
+from tidemark.dev.demo.configuration import BATCHES, PARTITIONS, DemoFiles, write_configuration
+from tidemark.dev.demo.replay import fix_and_replay
+from tidemark.dev.demo.report import (
+    Narrator,
+    table_of_checks,
+    table_of_landed,
+    table_of_rejected,
+    table_of_report,
+    table_of_runs,
+)
+from tidemark.dev.demo.subject import subject_of
+from tidemark.dev.demo.writer import CommitWatch, WriterRun, run_writer
+from tidemark.dev.producers import create_topic, produce
+from tidemark.dev.samples import SampleEvent
+from tidemark.platform.jvm.jars import jar_paths, tidemark_home
+from tidemark.platform.jvm.java import find_java
+from tidemark.reports.run import report_now
+from tidemark.source.topics import KafkaAdmin
+
+DEFAULT_RECORDS = 100_000
+FEWEST_RECORDS = 1_000
+MOST_RECORDS = 2_000_000
+_MOST_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A point of the batch at which a run of the writer is killed, and what that means."""
+
+    faults: str
+    when: str
+    consequence: str
+
+
+KILLS = (
+    Kill(
+        "after-append=kill@3",
+        "between the rows and their dead letters",
+        "The table has the batch's rows, the DLQ topic not yet its dead letters.",
+    ),
+    Kill(
+        "after-publish=kill@2",
+        "between the dead letters and the checkpoint",
+        "Rows and dead letters are out, but Spark's checkpoint does not know of the batch.",
+    ),
+)
+
+
+def run_demo(
+    console: Console,
+    *,
+    records: int = DEFAULT_RECORDS,
+    keep: Path | None = None,
+    sample_set: str | None = None,
+) -> AuditResult:
+    """The whole demo in a temporary folder, or in `keep`, which stays. Everything it starts has ended
+    when it returns or raises. `sample_set` is one of `fixtures/sets`, instead of events of every format.
+
+    Raises:
+        UsageError: `keep` holds something, `records` is out of range, or there is no such set.
+        WriterFailed: the writer ended in another way than by our kill.
+    """
+    if not FEWEST_RECORDS <= records <= MOST_RECORDS:
+        raise UsageError(f"{records} records: the demo takes {FEWEST_RECORDS:,} to {MOST_RECORDS:,}")
+    narrator, subject = Narrator(console), subject_of(sample_set)
+    with _folder(keep) as folder:
+        files = DemoFiles(folder, subject)
+        narrator.step("Java and jars")
+        java = find_java()
+        jars = jar_paths("spark", "broker")
+        narrator.say(f"Java {java.version} in {java.home}; {len(jars)} jars in {tidemark_home() / 'jars'}")
+
+        narrator.step("A real Kafka broker")
+        with EmbeddedBroker(files.broker) as broker:
+            narrator.say(f"answers on {broker.bootstrap}; everything of this demo lies in {folder}")
+            # The records are dated 2024: a broker's usual week of retention would take them at once.
+            create_topic(broker.bootstrap, subject.topic, PARTITIONS, retention_ms="-1")
+            write_configuration(files, bootstrap=broker.bootstrap, records=records)
+            summary_of_error = (
+                f"topic {subject.topic} with {PARTITIONS} partitions; configuration {files.configuration}"
+            )
+            narrator.say(summary_of_error)
+            produced = _produce(narrator, files, broker.bootstrap, records)
+            runs = _land(narrator, files, produced)
+            audit_result = _audit(narrator, files, broker.bootstrap, produced, runs)
+            fix_and_replay(narrator, files)
+            _report(narrator, files)
+        if keep is not None:
+            _say_what_is_kept(narrator, files, broker.bootstrap)
+    console.print(
+        audit_result.line(), soft_wrap=True, style="bold green" if audit_result.sound else "bold red"
+    )
+    return audit_result
+
+
+def _produce(
+    narrator: Narrator, files: DemoFiles, bootstrap: str, records: int
+) -> dict[Coordinates, SampleEvent]:
+    narrator.step(f"Records: {files.subject.says}")
+    events: list[SampleEvent] = []
+    made, topic_name = files.subject.events(records), files.subject.topic
+    with narrator.bar("produced", records) as bar:
+
+        def noted() -> Iterator[SampleEvent]:
+            for event in made:
+                events.append(event)
+                if len(events) % 25_000 == 0 or len(events) == records:
+                    bar.to(len(events))
+                yield event
+
+        acknowledged = produce(bootstrap, topic_name, (event.record for event in noted()))
+    topic = KafkaAdmin(load_settings(files.configuration).kafka).describe(topic_name).id
+    bad = sum(event.fault is not None for event in events)
+    none = sum(event.record.value is None for event in events)
+    narrator.say(f"{records - bad - none:,} good, {bad:,} bad, {none:,} tombstones; all acknowledged")
+    places = (Coordinates(topic, place.partition, place.offset) for place in acknowledged)
+    return dict(zip(places, events, strict=True))
+
+
+def _land(narrator: Narrator, files: DemoFiles, produced: dict[Coordinates, SampleEvent]) -> list[WriterRun]:
+    watch = CommitWatch(files.table)
+    should_land = sum(e.fault is None and e.record.value is not None for e in produced.values())
+    runs: list[WriterRun] = []
+    while not runs or runs[-1].killed:
+        number = len(runs) + 1
+        if number > _MOST_RUNS:
+            raise UsageError(
+                "the writer is killed again and again", "is TIDEMARK_FAULTS set by somebody else?"
+            )
+        kill = KILLS[number - 1] if number <= len(KILLS) else None
+        run = _run_once(narrator, files, watch, number, kill, should_land)
+        runs.append(run)
+        if run.killed and kill:
+            narrator.say(f"Killed with SIGKILL {kill.when}. {kill.consequence}", "red")
+        elif kill:
+            narrator.say("It ended before it could be killed.", "yellow")
+    narrator.say(f"All read, in {watch.commits} commits for {BATCHES} planned batches.", "green")
+    return runs
+
+
+def _run_once(
+    narrator: Narrator, files: DemoFiles, watch: CommitWatch, number: int, kill: Kill | None, should_land: int
+) -> WriterRun:
+    narrator.step(f"The writer, run {number}" + (", to be killed" if kill else ", to the end"))
+    narrator.say(f"tidemark ingest --config {files.configuration} --available-now")
+    with narrator.bar("rows in the table", should_land) as bar:
+        bar.to(watch.landed)
+        return run_writer(
+            files,
+            number,
+            watch,
+            faults=kill.faults if kill else "",
+            on_commit=lambda seen: bar.to(seen.landed, f", {seen.commits} commits"),
+        )
+
+
+def _audit(
+    narrator: Narrator,
+    files: DemoFiles,
+    bootstrap: str,
+    produced: dict[Coordinates, SampleEvent],
+    runs: list[WriterRun],
+) -> AuditResult:
+    narrator.step("What is really in the table and in the DLQ topic")
+    dlq, day = f"{files.subject.topic}-dlq", files.subject.day
+    narrator.say(f"reading {files.table} with Spark, and topic {dlq}")
+    rows = landed_rows(files.table, day=day)
+    dead_letters = dead_letters_of(bootstrap, dlq)
+    audit_result = judge(produced, rows, dead_letters)
+    reasons = [kill.when for kill in KILLS] + [""] * len(runs)
+    for table in (
+        table_of_runs(runs, reasons[: len(runs)]),
+        table_of_landed(produced, rows, day=day),
+        table_of_rejected(produced, dead_letters),
+        table_of_checks(audit_result),
+    ):
+        narrator.console.print()
+        narrator.console.print(table)
+    taken_for_avro = sum(
+        at in produced and produced[at].format is not Format.AVRO
+        for at in {
+            dead_letter.at for dead_letter in dead_letters if dead_letter.code == FailureCode.MALFORMED_AVRO
+        }
+    )
+    if taken_for_avro:
+        narrator.say(
+            f"{taken_for_avro:,} of the MALFORMED_AVRO were made as broken JSON: where a topic has all three"
+            " formats, what looks like neither JSON nor CSV is read as Avro."
+        )
+    if audit_result.published_again:
+        narrator.say(
+            f"{audit_result.published_again:,} dead letters were published again after a kill, as at least once"
+            " means. They carry the coordinates of their record, so each counts once."
+        )
+    narrator.console.print()
+    return audit_result
+
+
+def _report(narrator: Narrator, files: DemoFiles) -> None:
+    """Asks for a report over the landed table as anybody would: through the topic, the gate, the archive."""
+    narrator.step("A report over what landed")
+    narrator.say("a request through the topic bim-report-requested, made by a worker in this process")
+    archived = report_now(load_settings(files.configuration), "VOLUME", requested_by="demo")
+    narrator.console.print()
+    narrator.console.print(table_of_report(archived))
+    narrator.say(f"COMPLETED; its archiveRef is {archived.ref}")
+    narrator.console.print()
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        folder = Path(tempfile.mkdtemp(prefix="tidemark-demo-"))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return
+    keep = keep.expanduser().absolute()
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise UsageError(f"{keep} is not an empty folder", "name one that does not exist yet with --keep")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep
+
+
+def _say_what_is_kept(narrator: Narrator, files: DemoFiles, bootstrap: str) -> None:
+    port = bootstrap.rpartition(":")[2]
+    narrator.say(f"Kept in {files.folder}. To go on with it:")
+    narrator.say(f"tidemark broker start --folder {files.broker} --port {port}")
+    narrator.say(f"tidemark status --config {files.configuration}")
+    narrator.console.print()

@@ -1,0 +1,167 @@
+"""What a demo lands: the sample events of every format, or one of the sample sets of `fixtures/sets`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tidemark.config.decoding import Format
+from tidemark.contract.errors import UsageError
+from tidemark.dev.sample_sets import SETS
+from tidemark.dev.samples import AVRO_SCHEMA, SampleEvent, sample_events
+
+_SETS: Final = Path(__file__).parents[4] / "fixtures" / "sets"
+_DAYS: Final = 3
+_DDL: Final = (
+    "user_id STRING NOT NULL, event_type STRING, amount DECIMAL(10,2), cob DATE, event_time TIMESTAMP"
+)
+
+
+@dataclass(frozen=True)
+class Fix:
+    """How a dead letter of code RULE_VIOLATED is put right: one whose text holds `holds`."""
+
+    holds: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class DemoSubject:
+    """A stream and records whose fate is known. `body` is its section of the configuration, `files` the
+    schema files that it names, `day` an expression over its table, `report` the columns of a report source.
+    """
+
+    stream: str
+    body: Mapping[str, Any]
+    files: Mapping[str, str]
+    events: Callable[[int], Iterator[SampleEvent]]
+    says: str
+    day: str
+    report: Mapping[str, str]
+    shown: tuple[str, ...]
+    fix: Fix | None
+
+    @property
+    def topic(self) -> str:
+        return str(self.body["kafka-topic"])
+
+    @property
+    def path(self) -> str:
+        return str(self.body["destination"]["path"])
+
+
+def _user_events(records: int) -> Iterator[SampleEvent]:
+    return sample_events(
+        records,
+        # However few they are, some of every kind.
+        bad_share=max(0.01, min(0.1, 100 / records)),
+        tombstone_share=max(0.001, 10 / records),
+        every=timedelta(days=_DAYS) / records,
+    )
+
+
+USER_EVENTS: Final = DemoSubject(
+    stream="user-events",
+    body={
+        "kafka-topic": "user.events.v1",
+        "supported-formats": ["JSON", "CSV", "AVRO"],
+        "schema": {"file": "schemas/user-events.ddl"},
+        "avro": {"writer-schema": "schemas/user-events.avsc"},
+        "cob": {"field": "cob", "column": "cob_date"},
+        "rules": [
+            {"name": "user_id_required", "expr": "length(trim(user_id)) > 0", "message": "user_id required"},
+            {"name": "amount_not_negative", "expr": "amount >= 0", "message": "amount must not be negative"},
+        ],
+        "destination": {"path": "events/user-events", "partition-columns": ["cob_date"]},
+    },
+    files={
+        "schemas/user-events.ddl": _DDL + "\n",
+        "schemas/user-events.avsc": json.dumps(AVRO_SCHEMA, indent=2) + "\n",
+    },
+    events=_user_events,
+    says="JSON, CSV and Avro, some of them bad in every way there is, some tombstones",
+    day="cob_date",
+    report={"account": "user_id", "value": "amount", "at": "event_time"},
+    shown=("user_id", "amount"),
+    fix=Fix('"amount": -1', """regexp_replace(payload, '"amount": *-1', '"amount": 1')"""),
+)
+"""The stream of `conf/tidemark.yml`."""
+
+
+@dataclass(frozen=True)
+class _OfSet:
+    """What a sample set's own files do not say."""
+
+    format: Format
+    says: str
+    day: str
+    report: Mapping[str, str]
+    shown: tuple[str, ...]
+    fix: Fix | None = None
+
+
+_OF_SETS: Final = {
+    "clickstream": _OfSet(
+        Format.JSON,
+        "page views as JSON; every tenth is bad",
+        "to_date(seen_at)",
+        {"account": "session", "at": "seen_at"},
+        ("event_id", "url"),
+        Fix("ftp://", "replace(payload, 'ftp://', 'https://')"),
+    ),
+    "trades": _OfSet(
+        Format.CSV,
+        "trades as CSV, with decimals and close-of-business dates; every tenth is bad",
+        "cob_date",
+        {"account": "isin", "value": "notional", "at": "executed_at"},
+        ("trade_id", "side"),
+        Fix(";X;", "replace(payload, ';X;', ';B;')"),
+    ),
+    "telemetry": _OfSet(
+        Format.AVRO,
+        "sensor readings as Avro of two schema versions; every tenth is bad",
+        "to_date(at)",
+        {"account": "device", "value": "value", "at": "at"},
+        ("device", "value"),
+    ),
+}
+
+
+def subject_of(name: str | None) -> DemoSubject:
+    """The sample set of this name; without one, the sample events of every format.
+
+    Raises UsageError for a name that there is not, and outside a clone of the repository, which has the sets.
+    """
+    if name is None:
+        return USER_EVENTS
+    if name not in _OF_SETS:
+        raise UsageError(f"there is no sample set {name}", f"there are {', '.join(_OF_SETS)}")
+    folder, known = _SETS / name, _OF_SETS[name]
+    if not folder.is_dir():
+        raise UsageError(
+            f"the sample set {name} is not in {folder}", "clone the repository, and run the demo there"
+        )
+    body = yaml.safe_load((folder / "stream.yml").read_text(encoding="utf-8"))
+    schemas = sorted(path for path in folder.iterdir() if path.suffix in (".avsc", ".ddl", ".json"))
+    return DemoSubject(
+        stream=name,
+        body=body,
+        files={path.name: path.read_text(encoding="utf-8") for path in schemas},
+        events=partial(_of_set, name, known.format),
+        says=known.says,
+        day=known.day,
+        report=known.report,
+        shown=known.shown,
+        fix=known.fix,
+    )
+
+
+def _of_set(name: str, form: Format, records: int) -> Iterator[SampleEvent]:
+    return (SampleEvent(each.record, form, each.code) for each in SETS[name](records))

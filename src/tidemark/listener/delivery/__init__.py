@@ -1,0 +1,1 @@
+"""At-least-once delivery of one assignment: batches, offsets, verdicts of executions, dead letters."""

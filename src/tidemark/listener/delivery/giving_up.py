@@ -1,0 +1,125 @@
+"""What happens once a record's exit condition is met: a dead letter, or the end of the listener."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from tidemark.config.listener import Listener
+from tidemark.contract.errors import NonRetriableError
+from tidemark.listener.delivery.assignment import Assignment
+from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
+from tidemark.listener.delivery.settlement import GivenUp, Settlement
+
+log = structlog.get_logger("tidemark.listener")
+
+
+class ListenerStopped(NonRetriableError):
+    """The exit condition, or a failure that a person must look at. Nothing that failed is committed."""
+
+    condition = "TIDEMARK_LISTENER_STOPPED"
+
+
+class GivingUp:
+    """Marks a record done only after its dead letter is acknowledged and `on_given_up` returned."""
+
+    def __init__(
+        self,
+        settings: Listener,
+        dead_letters: DeadLetterPublisher,
+        *,
+        backoff: Callable[[int], float],
+        on_given_up: Callable[[GivenUp], None] | None,
+    ) -> None:
+        self._settings = settings
+        self._dead_letters = dead_letters
+        self._backoff = backoff
+        self._on_given_up = on_given_up
+        self._dlq_failures = 0
+        self._in_a_row = 0
+        self._untold: dict[str, int] = {}
+        """Acknowledged by the DLQ, but `on_given_up` has failed so often for them."""
+
+    def row_ended(self) -> None:
+        """A record succeeded, so those given up before it were not an outage."""
+        self._in_a_row = 0
+
+    def give_up(
+        self, settlement: Settlement, assignment: Assignment, *, keep_alive: Callable[[], None]
+    ) -> int:
+        """Returns how many were written. Raises `ListenerStopped` by policy, or if the DLQ keeps failing."""
+        self._check_policy(settlement)
+        try:
+            fresh = [g for g in settlement.given_up if g.record.coordinates not in self._untold]
+            self._dead_letters.publish(fresh, keep_alive=keep_alive)
+        except NonRetriableError:
+            raise
+        except Exception as error:
+            self._dlq_failed(settlement, assignment, error)
+            return 0
+        self._dlq_failures = 0
+        if fresh:
+            codes = Counter(g.failure.category for g in fresh)
+            log.info(
+                "dead letters published",
+                group=self._settings.group_id,
+                dead_letters=len(fresh),
+                codes=dict(codes),
+            )
+        told = [given_up for given_up in settlement.given_up if self._told(given_up, settlement, assignment)]
+        for given_up in told:
+            if (owned := assignment.current(given_up.record)) is not None:
+                owned.offsets.done(given_up.record.offset)
+        return len(told)
+
+    def _told(self, given_up: GivenUp, settlement: Settlement, assignment: Assignment) -> bool:
+        """Whether the hook returned. If not, the record stays, but is not published a second time."""
+        where = given_up.record.coordinates
+        with structlog.contextvars.bound_contextvars(correlation_id=given_up.record.correlation_id):
+            try:
+                if self._on_given_up is not None:
+                    self._on_given_up(given_up)
+            except NonRetriableError:
+                raise
+            except Exception as error:
+                self._untold[where] = self._untold.get(where, 0) + 1
+                log.error("given up, but not noted down", record=where, error=type(error).__name__)
+                self._delay([given_up], settlement, assignment, self._backoff(self._untold[where]))
+                return False
+        self._untold.pop(where, None)
+        return True
+
+    def _check_policy(self, settlement: Settlement) -> None:
+        first = settlement.given_up[0]
+        if self._settings.on_exhausted == "stop":
+            raise ListenerStopped(
+                f"{first.record.coordinates} failed {first.attempts} times: {first.failure.message}",
+                hint="mend the cause and start again, or set `on-exhausted: dead-letter`",
+            )
+        limit = self._settings.max_dead_letters_in_a_row
+        self._in_a_row += len(settlement.given_up)
+        if limit is not None and self._in_a_row > limit:
+            raise ListenerStopped(
+                f"more than {limit} records would be dead-lettered with no success between them",
+                hint=f"this looks like an outage, not like bad records; the first: {first.failure.message}",
+            )
+
+    def _dlq_failed(self, settlement: Settlement, assignment: Assignment, error: Exception) -> None:
+        self._dlq_failures += 1
+        self._in_a_row -= len(settlement.given_up)
+        log.error("dead letters not written", error=str(error), failures=self._dlq_failures)
+        if self._dlq_failures >= self._settings.max_dlq_failures:
+            raise ListenerStopped(
+                f"dead letters could not be written {self._dlq_failures} times in a row: {error}",
+                hint="nothing of them is committed; fix the DLQ topic and start again",
+            ) from error
+        self._delay(settlement.given_up, settlement, assignment, self._backoff(self._dlq_failures))
+
+    def _delay(
+        self, given_up: Iterable[GivenUp], settlement: Settlement, assignment: Assignment, seconds: float
+    ) -> None:
+        for one in given_up:
+            if (owned := assignment.current(one.record)) is not None:
+                settlement.delays[owned.epoch] = max(seconds, settlement.delays.get(owned.epoch, 0.0))

@@ -1,0 +1,1 @@
+"""Java, the jars and what is compiled or asked of the JVM."""

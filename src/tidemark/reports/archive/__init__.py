@@ -1,0 +1,1 @@
+"""Where finished reports are kept, under the hash of their content."""

@@ -1,0 +1,150 @@
+"""The archive: each report under the hash of its content, as Parquet and a JSON summary."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidemark.contract.errors import ConfigError, TidemarkError
+from tidemark.reports.archive.objects import ObjectStore
+
+if TYPE_CHECKING:
+    import pyarrow
+
+REF = re.compile(r"^sha256-[0-9a-f]{64}$")
+ROWS, SUMMARY = "report.parquet", "summary.json"
+
+
+class ArchiveDamaged(TidemarkError):
+    condition = "TIDEMARK_ARCHIVE_DAMAGED"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a strategy makes: rows in a fixed order, and a summary for a person. No clock, nothing random."""
+
+    rows: pyarrow.Table
+    summary: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Archived:
+    """A report read back, its hashes checked."""
+
+    ref: str
+    summary: Mapping[str, Any]
+    parquet: bytes
+
+    def rows(self) -> list[dict[str, Any]]:
+        return list(_parquet().read_table(io.BytesIO(self.parquet)).to_pylist())
+
+
+class Archive:
+    """`archiveRef` is the hash of the summary, which holds the hash of the rows and who asked for what.
+
+    The same request over the same table versions is the same bytes under the same reference, so a
+    second run archives nothing new.
+    """
+
+    def __init__(self, objects: ObjectStore, *, now: Callable[[], float] = time.time) -> None:
+        self._objects = objects
+        self._now = now
+        self._not_ours: set[str] = set()
+        """Reports that a sweep found to be another database's: their summaries are read once."""
+
+    def put(self, report: Report, *, request: Mapping[str, Any], inputs: Mapping[str, int]) -> str:
+        """Returns the reference once both objects are written, the summary last."""
+        buffer = io.BytesIO()
+        _parquet().write_table(report.rows, buffer, compression="zstd", store_schema=False)
+        rows = buffer.getvalue()
+        summary = {
+            "request": dict(request),
+            "inputs": dict(inputs),
+            "rowCount": report.rows.num_rows,
+            "rowsSha256": hashlib.sha256(rows).hexdigest(),
+            "summary": dict(report.summary),
+        }
+        text = json.dumps(
+            summary, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str
+        ).encode()
+        ref = f"sha256-{hashlib.sha256(text).hexdigest()}"
+        # Written again even where it exists: its new age keeps the sweeper off until the status row names it.
+        self._objects.write(_key(ref, ROWS), rows)
+        self._objects.write(_key(ref, SUMMARY), text)
+        return ref
+
+    def read(self, ref: str) -> Archived | None:
+        """None if there is no such report. Raises `ArchiveDamaged` if its bytes were changed."""
+        if not REF.match(ref):
+            return None
+        text, rows = self._objects.read(_key(ref, SUMMARY)), self._objects.read(_key(ref, ROWS))
+        if text is None or rows is None:
+            return None
+        summary = json.loads(text)
+        if (
+            f"sha256-{hashlib.sha256(text).hexdigest()}" != ref
+            or hashlib.sha256(rows).hexdigest() != summary["rowsSha256"]
+        ):
+            raise ArchiveDamaged(f"the archived report {ref} is not what was archived")
+        return Archived(ref, summary, rows)
+
+    def refs(self) -> set[str]:
+        return {ref for key, _ in self._objects.listing() if (ref := _ref(key)) is not None}
+
+    def sweep(
+        self,
+        referenced: Callable[[Iterable[str]], set[str]],
+        has_asked: Callable[[Mapping[str, Any]], bool],
+        *,
+        grace: float,
+    ) -> list[str]:
+        """Deletes what no status row refers to and is older than `grace` seconds; returns the references.
+
+        A report whose request the database does not know (`has_asked`) is none of its own: it stays. To a new
+        database, another one or an older copy, every report of the archive would be an orphan.
+        """
+        newest: dict[str, float] = {}
+        for key, written in self._objects.listing():
+            if (ref := _ref(key)) is not None:
+                newest[ref] = max(written, newest.get(ref, 0.0))
+        old = [ref for ref, written in newest.items() if written <= self._now() - grace]
+        unreferenced = set(old) - referenced(old) - self._not_ours
+        orphans = sorted(ref for ref in unreferenced if self._is_ours(ref, has_asked))
+        self._not_ours |= unreferenced.difference(orphans)
+        for ref in orphans:
+            self._objects.delete(_key(ref, SUMMARY))
+            self._objects.delete(_key(ref, ROWS))
+        return orphans
+
+    def _is_ours(self, ref: str, has_asked: Callable[[Mapping[str, Any]], bool]) -> bool:
+        """Rows without a summary are no report, whoever wrote them."""
+        text = self._objects.read(_key(ref, SUMMARY))
+        if text is None:
+            return True
+        try:
+            return has_asked(json.loads(text)["request"])
+        except (ValueError, KeyError, TypeError):
+            return False
+
+
+def _key(ref: str, name: str) -> str:
+    return f"{ref}/{name}"
+
+
+def _ref(key: str) -> str | None:
+    head = key.split("/", 1)[0]
+    return head if REF.match(head) else None
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ConfigError("archiving reports needs pyarrow", hint="pip install pyarrow") from error
+    return pyarrow.parquet

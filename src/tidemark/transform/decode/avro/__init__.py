@@ -1,0 +1,1 @@
+"""Avro: its fast lane, its strict lane, and the schemas of writer and reader."""

@@ -1,0 +1,1 @@
+"""CSV: its fast lane and its strict lane."""

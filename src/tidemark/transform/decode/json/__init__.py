@@ -1,0 +1,1 @@
+"""JSON: its fast lane and its strict lane."""
