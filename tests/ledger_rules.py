@@ -43,7 +43,7 @@ class Rule(StrEnum):
     EMPTIED_BEHIND_RESTORE = "a restored version may be one whose table was emptied"
     ADOPT_BELOW_ENDS = "adopted marks lie under a high water above all rows that there can be"
     ADOPT_IN_DOUBT = "adopted marks leave in doubt what may not be published yet"
-    ADOPT_REOPENS = "letters are open again where everything is to land again"
+    ADOPT_REOPENS = "dead letters are open again where everything is to land again"
 
 
 ALL_RULES = frozenset(Rule)

@@ -20,7 +20,7 @@ from tidemark.console.serving import Serving
 ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
 AS_PAGE = {"Accept": "text/html"}
 SCRIPT = b"<script>alert(1)</script>"
-WHY = {"why": "mended by the producer"}
+WHY = {"why": "fixed by the producer"}
 
 
 def dead_letters_of(flow: StreamUnderTest) -> dict[int, str]:

@@ -111,7 +111,7 @@ def test_an_operator_sees_lag_fall_and_mends_a_dead_letter_with_nothing_but_the_
     browser.wait_for_text("TYPE_MISMATCH", "not a number")
     act(browser, "Try, changing nothing", why="what would happen")
     browser.wait_for_text("It would be rejected again: TYPE_MISMATCH", timeout=90)
-    fix(browser, '{"id": 201, "name": "mended by Ann"}')
+    fix(browser, '{"id": 201, "name": "fixed by Ann"}')
     act(browser, "Replay", why="the sender sent text")
     browser.wait_for_text(
         "Resolved: its row is in the table.", "resolved", "Ann: the sender sent text", timeout=90

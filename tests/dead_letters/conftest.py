@@ -1,4 +1,4 @@
-"""Letters of a stream under test: its DLQ table, and replays of it."""
+"""Dead letters of a stream under test: its DLQ table, and replays of it."""
 
 from __future__ import annotations
 

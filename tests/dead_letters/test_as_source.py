@@ -54,7 +54,7 @@ def test_a_reader_of_the_table_sees_each_dead_letter_once_when_statuses_change_a
     in_two_days = datetime.now(UTC).date() + timedelta(days=2)
     forgetting = MaintenanceResult(today=in_two_days, forget_letters_after=timedelta(days=1))
     told = {d.what: d.files for d in maintain(flow.spark, target, forgetting)}
-    assert told["letters forgotten"] == 1
+    assert told["dead letters forgotten"] == 1
     assert kept.statuses() == [(1, DeadLetterStatus.NEW), (3, DeadLetterStatus.NEW)]
     assert flow.spark.table(kept.table.statuses.sql).where("stream_offset = 0").isEmpty()
     assert flow.ids() == [1, 7], "what it landed stays"

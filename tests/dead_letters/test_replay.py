@@ -65,7 +65,7 @@ def test_each_dead_letter_stands_once_with_its_record_when_it_was_published_twic
 def kept(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
 ) -> DeadLetters:
-    """Letters of one stream at the offsets 1, 3, 4 and 5: one for each test, with a code of its own."""
+    """Dead letters of one stream at the offsets 1, 3, 4 and 5: one for each test, with a code of its own."""
     create_topic(broker.bootstrap, "four-letters", 1)
     flow = StreamUnderTest(spark, broker, "four-letters", tmp_path_factory.mktemp("four-letters"))
     flow.produce(good(1), BAD, good(3), b'{"id": null, "name": "x"}', b"{\x81}", b"{")

@@ -38,7 +38,7 @@ def test_the_doctor_names_a_topic_that_is_missing_and_is_content_when_it_is_ther
     missing = finding_of(config, capsys)
     assert not missing["ok"]
     assert "has no topic doctor.orders" in missing["detail"]
-    assert missing["mend"].startswith("tidemark broker produce doctor.orders --file FILE")
+    assert missing["fix"].startswith("tidemark broker produce doctor.orders --file FILE")
 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic("doctor.orders", 1, 1)])["doctor.orders"].result(30)

@@ -70,7 +70,7 @@ class Walk:
         said["second"] = ingest_job(spark, settings)
         said["landed"] = {name: self.names(name) for name in settings.streams}
         said["letters"] = dead_letters_job(spark, settings, ["events"])
-        said["letters again"] = dead_letters_job(spark, settings, ["events"])
+        said["dead letters again"] = dead_letters_job(spark, settings, ["events"])
         said["dry run"] = self.short(replay_job(spark, settings, "events"))
         said["still bad"] = self.short(replay_job(spark, settings, "events", dry_run=False))
         said["replayed"] = self.replay(PayloadEdit(patch={"id": 7, "name": "mended"}))

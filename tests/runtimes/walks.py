@@ -97,7 +97,7 @@ def expected(*, session: str, has: dict[str, bool], modes: bool) -> dict[str, An
         "second": nothing | {"events": counts(read=2, accepted=1, rejected=1)},
         "landed": landed,
         "letters": {"events": 2},
-        "letters again": {"events": 2},
+        "dead letters again": {"events": 2},
         "dry run": two_left,
         "still bad": two_left,
         "replayed": {"chosen": 2, "resolved": 2, "already": 0, "rejected": 0, "parked": 0},

@@ -29,7 +29,7 @@ def landed(monkeypatch: pytest.MonkeyPatch, told: BatchCounts | None, *, rows: i
     batch = AcceptedRows(plan, ledger, routed, 7, Bounds(Marks({0: 0}), Marks({0: 5})), NewOffsets({}, {}))
     own: Any = None
     monkeypatch.setattr(AcceptedRows, "_attempt", lambda self: (Committed(3, rows, own), told))
-    monkeypatch.setattr(accepted_module, "count_again", lambda routed: AGAIN)
+    monkeypatch.setattr(accepted_module, "recount", lambda routed: AGAIN)
     return batch.land().batch_counts
 
 

@@ -41,7 +41,7 @@ import pickle, sys
 batch = pickle.load(open(sys.argv[1], "rb"))
 assert batch.plan.retry.call(lambda: 7) == 7
 assert batch.plan.retry.sleep(0.0) is False
-assert batch.plan.patience.attempt("table", lambda: 8) == 8
+assert batch.plan.availability.attempt("table", lambda: 8) == 8
 assert batch.plan.registry.schema(1) == {"type": "string"}
 print(batch.plan.topic.id, dict(batch.ledger.state.marks), batch.failure, type(batch.observers).__name__)
 """
@@ -122,15 +122,15 @@ def once():
     failure = next(tries)
     if failure:
         raise failure
-batch.plan.patience.attempt("table", lambda: batch.plan.retry.call(once, step="append"))
+batch.plan.availability.attempt("table", lambda: batch.plan.retry.call(once, step="append"))
 def away():
     raise RetriableError("away")
 for _ in range(5):
     try:
-        batch.plan.patience.attempt("table", away)
+        batch.plan.availability.attempt("table", away)
     except RetriableError:
         pass
-batch.plan.patience.observers.paused("s", destination="table", delay=60.0, error="away")
+batch.plan.availability.observers.paused("s", destination="table", delay=60.0, error="away")
 """
 
 

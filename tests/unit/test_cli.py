@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
@@ -44,9 +45,10 @@ def test_a_command_that_is_listed_loads_and_explains_itself(
 
 
 def test_every_module_of_a_command_is_listed() -> None:
-    beside = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
-    helpers = {m for m in beside if not hasattr(cli.importlib.import_module(f"tidemark.cli.{m}"), "app")}
-    assert beside - helpers - {"app"} <= {entry.module for entry in cli.COMMANDS}
+    prefix = "tidemark.cli."
+    names = {m.name.removeprefix(prefix) for m in walk_packages([str(Path(cli.__file__).parent)], prefix)}
+    commands = {name for name in names if hasattr(cli.importlib.import_module(prefix + name), "app")}
+    assert commands - {"app"} == {entry.module for entry in cli.COMMANDS}
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:

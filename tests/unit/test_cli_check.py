@@ -116,7 +116,7 @@ def test_the_doctor_says_what_is_not_well_and_how_to_fix_it(
     assert found["pyspark"]["detail"] == "4.2.0"
     assert not found["broker"]["ok"]
     assert "does not answer" in found["broker"]["detail"]
-    assert found["broker"]["mend"] == "tidemark broker start"
+    assert found["broker"]["fix"] == "tidemark broker start"
     assert not (config.parent / "lake").exists()
 
 
@@ -135,7 +135,7 @@ def test_the_doctor_stops_at_a_faulty_configuration_and_names_the_command(
     config.write_text("nonsense: 1")
     code, found = findings(capsys, config)
     assert (code, list(found)[-1]) == (1, "configuration")
-    assert found["configuration"]["mend"] == f"tidemark check --config {config}"
+    assert found["configuration"]["fix"] == f"tidemark check --config {config}"
 
 
 def test_the_doctor_names_the_command_that_installs_java_when_there_is_none(
@@ -149,7 +149,7 @@ def test_the_doctor_names_the_command_that_installs_java_when_there_is_none(
     )
     code, found = findings(capsys, config)
     assert (code, found["java"]["ok"]) == (1, False)
-    assert "install" in found["java"]["mend"]
+    assert "install" in found["java"]["fix"]
 
 
 def test_the_doctor_names_what_of_the_machine_lets_no_java_run(
@@ -161,13 +161,13 @@ def test_the_doctor_names_what_of_the_machine_lets_no_java_run(
     monkeypatch.setattr("os.getuid", lambda: 54321)
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: ["/proc/nowhere"])
-    monkeypatch.setattr("tidemark.platform.jvm.UTF_8", "POSIX")
+    monkeypatch.setattr("tidemark.platform.jvm.environment.UTF_8", "POSIX")
     code, found = findings(capsys, config)
     wrong = {name: found[name] for name in ("user", "temporary folder", "file names")}
     assert (code, [finding["ok"] for finding in wrong.values()]) == (1, [False] * 3)
     assert "54321 has no entry in /etc/passwd" in wrong["user"]["detail"]
-    assert "set TMPDIR" in wrong["temporary folder"]["mend"]
-    assert "set LC_ALL" in wrong["file names"]["mend"]
+    assert "set TMPDIR" in wrong["temporary folder"]["fix"]
+    assert "set LC_ALL" in wrong["file names"]["fix"]
 
 
 def test_the_doctor_finds_missing_jars_and_downloads_none(
@@ -176,7 +176,7 @@ def test_the_doctor_finds_missing_jars_and_downloads_none(
     monkeypatch.setenv("TIDEMARK_HOME", str(config.parent / "home"))
     _, found = findings(capsys, config)
     assert found["jars"]["detail"].startswith("0 of ")
-    assert found["jars"]["mend"] == "python -m tidemark.platform.jvm.ready"
+    assert found["jars"]["fix"] == "python -m tidemark.platform.jvm.ready"
     assert not (config.parent / "home").exists()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.platform.jvm.environment import jars
+from tidemark.platform.jvm import jars
 from tidemark.platform.jvm.ivy import Artifact
 from tidemark.platform.jvm.jars import Jar, JarsMissing, jar_paths, pinned, tidemark_home
 

@@ -75,7 +75,7 @@ def test_the_command_to_install_java_is_that_of_the_system(tool: str, command: s
 def test_the_setup_check_says_what_lacks_and_fails_when_there_is_no_java(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tidemark.platform import java, ready
+    from tidemark.platform.jvm import java, ready
 
     monkeypatch.setattr(ready, "find_java", lambda: java.find_java(environ={}, folders=()))
     assert ready.main() == 1

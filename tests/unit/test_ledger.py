@@ -35,7 +35,7 @@ def ledger_commit(
     seq: int, mark: int, *, base: int, kind: CommitKind = CommitKind.BATCH, **fields: Any
 ) -> LedgerCommit:
     marks = Marks({0: mark})
-    given: dict[str, Any] = {"token": f"run/{seq}/1", "marks": marks, "done": marks, "ceiling": marks}
+    given: dict[str, Any] = {"token": f"run/{seq}/1", "marks": marks, "published": marks, "high_water": marks}
     return LedgerCommit(kind, "orders", seq=seq, base=base, **({"topic_id": "topic"} | given | fields))
 
 

@@ -26,7 +26,7 @@ NEWEST = LedgerCommit(CommitKind.BATCH, "events", "id", "run/1/1", seq=4, base=3
 def held(*, due: int) -> HeldLedger:
     """A ledger at seq 4 and offset 10, whose breaker is closed."""
     newest = replace(NEWEST, replay_due=due)
-    state = LedgerState(7, newest, 7, marks=newest.marks, done=newest.marks)
+    state = LedgerState(7, newest, 7, marks=newest.marks, published=newest.marks)
     breaker = Breaker("events/table")
     availability = SimpleNamespace(breaker=lambda _: breaker)
     plan: Any = SimpleNamespace(

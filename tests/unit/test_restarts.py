@@ -12,14 +12,14 @@ from tidemark.contract.errors import (
     RetriableError,
     RetriesExhausted,
 )
-from tidemark.contract.failures import Action, Scope, Verdict
+from tidemark.contract.failures import Action, Scope, Decision
 from tidemark.ingest.batch.outage import on_one_store
 from tidemark.ingest.restarts import MOST_IN_A_ROW, RestartPolicy
 from tidemark.resilience.classification import Classifier
 
-AWAY = RetriesExhausted("away", verdict=Verdict("UNAVAILABLE", Action.RETRY, Scope.DEPENDENCY))
+AWAY = RetriesExhausted("away", decision=Decision("UNAVAILABLE", Action.RETRY, Scope.DEPENDENCY))
 AWAY_THEN_STOP = RetriesExhausted(
-    "away", verdict=Verdict("MISSING_TOPIC", Action.RETRY, Scope.DEPENDENCY, then=Action.STOP)
+    "away", decision=Decision("MISSING_TOPIC", Action.RETRY, Scope.DEPENDENCY, then=Action.STOP)
 )
 
 

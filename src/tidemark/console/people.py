@@ -42,7 +42,7 @@ async def fields_of(request: Request, *, most: int = MOST_BODY_BYTES) -> dict[st
         if len(body) > most:
             raise FormTooLarge(
                 f"the form is larger than {most} bytes",
-                "mend a value that large with `tidemark dead-letters replay --edit`",
+                "fix a value that large with `tidemark dead-letters replay --edit`",
             )
     text = body.decode("utf-8", errors="replace")
     try:

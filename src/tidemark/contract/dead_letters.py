@@ -61,4 +61,4 @@ class DeadLetterStatus(StrEnum):
 
 
 OPEN: Final = (DeadLetterStatus.NEW, DeadLetterStatus.REPLAYED, DeadLetterStatus.PARKED)
-"""Letters whose record is neither in the table nor given up."""
+"""Dead letters whose record is neither in the table nor given up."""

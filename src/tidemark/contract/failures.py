@@ -1,4 +1,4 @@
-"""The vocabulary of failures: what is known about one (`Facts`) and what to do about it (`Verdict`).
+"""The vocabulary of failures: what is known about one (`ErrorInfo`) and what to do about it (`Decision`).
 
 Values only: they pickle, and they never hold the exception, which may keep a JVM object alive.
 """

@@ -195,7 +195,7 @@ def _omitted() -> Any:
 
 
 def _outcomes(edited: DataFrame, routed: DataFrame) -> DataFrame:
-    """Letters with their route, failure and row."""
+    """Dead letters with their route, failure and row."""
     key = [F.col(name).alias(f"_{name}") for name in (records.TOPIC, *records.COORDINATES)]
     told = routed.select(*key, records.ROUTE, records.FAILURE, records.ROW)
     dead_letters = edited.select(
@@ -290,7 +290,7 @@ def _note(
     again = F.col("attempts") + 1
     why = F.concat_ws(": ", F.col(f"{records.FAILURE}.code"), F.col(f"{records.FAILURE}.message"))
     note_resolved = F.when(
-        F.col(records.ROUTE) == Route.SKIPPED.value, F.lit("mended into a tombstone, which is skipped")
+        F.col(records.ROUTE) == Route.SKIPPED.value, F.lit("fixed into a tombstone, which is skipped")
     )
     events = event(resolved, DeadLetterStatus.RESOLVED, by=by, note=note_resolved)
     still = edited.where(F.col(records.ROUTE) == Route.REJECTED.value)

@@ -26,7 +26,7 @@ _COORDINATES = re.compile(r"^(?P<topic>.+):(?P<partition>\d+):(?P<offset>\d+)$")
 
 @dataclass(frozen=True)
 class Selection:
-    """Letters that fulfil every criterion that is set; by default those that are new."""
+    """Dead letters that fulfil every criterion that is set; by default those that are new."""
 
     codes: tuple[str, ...] = ()
     since: datetime | None = None
@@ -116,16 +116,16 @@ class PayloadEdit:
         values = [
             (row[DEAD_LETTER_ID], json.dumps(merge_patch(_json(row), self.patch)).encode()) for row in rows
         ]
-        edited = rows_of(dead_letters.sparkSession, values, f"{DEAD_LETTER_ID} STRING, _mended BINARY")
+        edited = rows_of(dead_letters.sparkSession, values, f"{DEAD_LETTER_ID} STRING, _edited BINARY")
         return (
             dead_letters.join(edited, DEAD_LETTER_ID)
-            .withColumn(records.PAYLOAD, F.col("_mended"))
-            .drop("_mended")
+            .withColumn(records.PAYLOAD, F.col("_edited"))
+            .drop("_edited")
         )
 
 
 def read_dead_letters(file: Path) -> tuple[str, ...]:
-    """Letters named in a file, one a line: an id, or `topic:partition:offset`. Raises UsageError."""
+    """Dead letters named in a file, one a line: an id, or `topic:partition:offset`. Raises UsageError."""
     names = []
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
         name = line.strip()
@@ -151,8 +151,8 @@ def _json(row: Row) -> Any:
         return json.loads(bytes(row[records.PAYLOAD] or b""))
     except ValueError as error:
         raise UsageError(
-            f"letter {row[DEAD_LETTER_ID]} is no JSON, so it cannot be patched: {error}",
-            "mend it with a SQL expression: --edit",
+            f"dead letter {row[DEAD_LETTER_ID]} is no JSON, so it cannot be patched: {error}",
+            "fix it with a SQL expression: --edit",
         ) from error
 
 

@@ -161,7 +161,7 @@ def _forget_dead_letters(
     count = old.count()
     if count:
         table.forget(old)
-    yield _told(table.facts, "letters forgotten", count, f"closed before {before:%Y-%m-%d}")
+    yield _told(table.facts, "dead letters forgotten", count, f"closed before {before:%Y-%m-%d}")
 
 
 def _told(table: TableRef, what: str, files: int, detail: str) -> Done:

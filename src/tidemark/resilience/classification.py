@@ -141,7 +141,7 @@ def installed_rules(
         except Exception as error:
             raise ConfigError(
                 f"the classification rules {point.name} ({point.value}) cannot be loaded: {error!r}",
-                "mend or uninstall the package that brings them",
+                "fix or uninstall the package that brings them",
             ) from error
         wrong = [rule for rule in given if not isinstance(rule, Rule)]
         if wrong:

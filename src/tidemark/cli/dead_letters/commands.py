@@ -82,7 +82,7 @@ def list_(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Letters without their payloads, the oldest first."""
+    """Dead letters without their payloads, the oldest first."""
     dead_letters = open_dead_letters(config, target, stream)
     table = dead_letters.table.facts
     selection = selection_of(code, status or list(DeadLetterStatus), since, until, None, None, limit)
@@ -228,7 +228,7 @@ def export(
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
 ) -> None:
-    """Letters as JSON lines: a fixture that `tidemark decode` reads."""
+    """Dead letters as JSON lines: a fixture that `tidemark decode` reads."""
     dead_letters = open_dead_letters(config, target, stream)
     selection = selection_of(code, status, since, until, dead_letter, None, limit)
     if out is None:
@@ -236,7 +236,7 @@ def export(
         return
     with out.open("w", encoding="utf-8") as file:
         count = dead_letters.export(selection, file)
-    Console(stderr=True).print(f"letters in {out}: {count}", highlight=False)
+    Console(stderr=True).print(f"dead letters in {out}: {count}", highlight=False)
 
 
 @app.command("import")
@@ -247,9 +247,9 @@ def import_(
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
 ) -> None:
-    """Letters of a file into the DLQ table; those that are there stay as they are."""
+    """Dead letters of a file into the DLQ table; those that are there stay as they are."""
     count = open_dead_letters(config, target, stream).import_from(file)
-    Console(stderr=True).print(f"letters read from {file}: {count}", highlight=False)
+    Console(stderr=True).print(f"dead letters read from {file}: {count}", highlight=False)
 
 
 def _cell(row: dict[str, Any], name: str) -> Text:

@@ -42,7 +42,7 @@ def rendering(dead_letter: Any, stream: str) -> Group:
             title_align="left",
         ),
         Text(
-            f"mend and replay:  {escape_control_characters(command)} --edit \"replace(payload, '…', '…')\" --dry-run"
+            f"fix and replay:  {escape_control_characters(command)} --edit \"replace(payload, '…', '…')\" --dry-run"
         ),
     )
 

@@ -112,7 +112,7 @@ class DeadLetterTable:
         )
 
     def reopen_undone(self, spark: SparkSession, undone: Undone, *, by: str) -> int:
-        """Letters whose row a RESTORE of the landed table took away are new again; returns how many."""
+        """Dead letters whose row a RESTORE of the landed table took away are new again; returns how many."""
         if not undone:
             return 0
         at = F.col("table_version")

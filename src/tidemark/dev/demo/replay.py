@@ -55,7 +55,7 @@ def fix_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     columns = (*files.subject.shown, *records.COORDINATES)
     rows = spark.table(dead_letters.target.table.sql).where(at).select(*columns).collect()
     if done.resolved != 1 or len(rows) != 1:
-        raise DataLoss(f"letter {named} was replayed, and its row is in the table {len(rows)} times")
+        raise DataLoss(f"dead letter {named} was replayed, and its row is in the table {len(rows)} times")
     narrator.say(f"landed in version {done.version}: {rows[0].asDict()}", "green")
     narrator.say("its dead letter is resolved; its bytes and the edit stay in the DLQ table")
     narrator.console.print()

@@ -186,7 +186,7 @@ class IngestBatch:
             raise NonRetriableError(
                 f"{batch_counts.rejected} of {batch_counts.read} records of {self.plan.stream} are bad, more than"
                 f" max-bad-share {most:g}; none of them was published",
-                "mend the schema or the producer and start again: they are decoded again then;"
+                "fix the schema or the producer and start again: they are decoded again then;"
                 " or raise processing.max-bad-share to dead-letter them",
             )
 

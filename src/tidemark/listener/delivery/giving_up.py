@@ -96,7 +96,7 @@ class GivingUp:
         if self._settings.on_exhausted == "stop":
             raise ListenerStopped(
                 f"{first.record.coordinates} failed {first.attempts} times: {first.failure.message}",
-                hint="mend the cause and start again, or set `on-exhausted: dead-letter`",
+                hint="fix the cause and start again, or set `on-exhausted: dead-letter`",
             )
         limit = self._settings.max_dead_letters_in_a_row
         self._in_a_row += len(settlement.given_up)

@@ -41,6 +41,6 @@ class ArchiveGuard:
             if self._classifier.classify(error).scope is Scope.PROCESS:
                 raise ArchiveRefused(
                     f"the archive refuses reports: {error}",
-                    hint="mend `reports.archive`, then start the worker again",
+                    hint="fix `reports.archive`, then start the worker again",
                 ) from error
             raise

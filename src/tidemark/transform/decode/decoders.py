@@ -32,7 +32,7 @@ def decoder_named(
     except Exception as error:
         raise ConfigError(
             f"the decoder {name} ({points[name].value}) cannot be loaded: {error!r}",
-            "mend or reinstall the package that brings it",
+            "fix or reinstall the package that brings it",
         ) from error
     if not callable(decoder):
         raise ConfigError(
