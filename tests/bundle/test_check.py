@@ -198,7 +198,7 @@ def test_report_workers_are_as_many_as_the_configuration_says(bundle: Path) -> N
     with (bundle / "conf/tidemark.yml").open("a") as conf:
         conf.write("\nreports: {workers: 3, database: 'postgresql+psycopg://u@h/d'}\n")
     found = [f for f in check_bundle(bundle) if f.rule == "max-concurrent-runs"]
-    assert {f.mend for f in found} == {
+    assert {f.fix for f in found} == {
         "set the variable report_workers to reports.workers of conf/, which is 3"
     }
     path = bundle / "databricks.yml"
