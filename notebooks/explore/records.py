@@ -47,11 +47,7 @@ display(envelopes.selectExpr("*", "make_valid_utf8(string(message_payload)) AS t
 
 # COMMAND ----------
 
-# MAGIC %md
-# MAGIC Decoded, validated and classified as the stream does it: the route of each, and why.
-
-# COMMAND ----------
-
+# Decoded, validated and classified as the stream does it: the route of each, and why.
 plan = decode_plan(stream, base_dir=run.settings.config_dir, spark=spark)
 classified = transform(envelopes, with_registered(envelopes, plan, SchemaRegistry.of(stream.avro)))
 display(classified.select("stream_offset", "route", "failure.code", "failure.stage", "failure.message"))

@@ -194,6 +194,45 @@ def test_a_developers_copy_has_names_of_its_own_and_nothing_runs_by_itself() -> 
     assert {"name": "schema", "default": "dev_jane_streaming"} in ingest["parameters"]
 
 
+def test_report_workers_are_as_many_as_the_configuration_says(bundle: Path) -> None:
+    with (bundle / "conf/tidemark.yml").open("a") as conf:
+        conf.write("\nreports: {workers: 3, database: 'postgresql+psycopg://u@h/d'}\n")
+    found = [f for f in check_bundle(bundle) if f.rule == "max-concurrent-runs"]
+    assert {f.fix for f in found} == {
+        "set the variable report_workers to reports.workers of conf/, which is 3"
+    }
+    path = bundle / "databricks.yml"
+    text = path.read_text()
+    declared = text.index("  report_workers:")
+    path.write_text(text[:declared] + text[declared:].replace("default: 1", "default: 3", 1))
+    assert check_bundle(bundle) == []
+
+
+def test_two_developers_have_scopes_of_their_own() -> None:
+    source = read_bundle(ROOT)
+    scopes = {
+        described(source, "dev", user=user).resources["secret_scopes"]["kafka"]["name"]
+        for user in ("jane@example.com", "joe@example.com")
+    }
+    assert scopes == {"tidemark-dev-jane", "tidemark-dev-joe"}
+
+
+def test_what_has_to_be_given_has_no_placeholder_and_readers_are_nobody_else() -> None:
+    variables = read_bundle(ROOT).main.values["variables"]
+    required = {name for name, each in variables.items() if "default" not in each}
+    assert required == {"catalog", "kafka_bootstrap", "node_type_id", "warehouse_id"}
+    assert variables["readers"]["default"] == "${workspace.current_user.userName}"
+
+
+def test_all_streams_share_one_cluster(bundle: Path) -> None:
+    prod = described(read_bundle(ROOT), "prod")
+    ingest = prod.resources["jobs"]["ingest"]
+    assert [task["task_key"] for task in ingest["tasks"]] == ["ingest", "dead_letters"]
+    assert {task["job_cluster_key"] for task in ingest["tasks"]} == {"stream"}
+    assert [name for name, job in prod.resources["jobs"].items() if "continuous" in job] == ["ingest"]
+    assert prod.resources["jobs"]["report_worker"]["schedule"]["pause_status"] == "PAUSED"
+
+
 def test_the_command_ends_with_2_and_names_the_line_when_there_is_a_fault(
     bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

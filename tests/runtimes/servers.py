@@ -39,7 +39,7 @@ def connect_server(
             stderr=said,
             text=True,
             cwd=folder,
-            env={**os.environ, "PYSPARK_PYTHON": str(_worker(folder, worker, through))},
+            env={**os.environ, "PYSPARK_PYTHON": str(_worker(folder, server, worker, through))},
         )
         assert process.stdout is not None
         try:
@@ -62,11 +62,21 @@ def strict_server(
         yield f"sc://127.0.0.1:{port}", refused
 
 
-def _worker(folder: Path, python: str, through: int | None) -> Path:
-    """The Python of batches, without the server's own pyspark, which Spark would put in front."""
+def _worker(folder: Path, server: str, client: str, through: int | None) -> Path:
+    """Python as the server calls it: functions of plans run with its own pyspark, batches with the client's,
+    without what Spark would put in front of it.
+    """
     address = f"export SPARK_CONNECT_LOCAL_URL=sc://127.0.0.1:{through}/${{SPARK_CONNECT_LOCAL_URL##*/}}"
+    lines = [
+        "#!/bin/sh",
+        'case "$*" in',
+        "  *connect.streaming.worker*)",
+        f"    unset PYTHONPATH; {address if through else ':'}",
+        f'    exec {client} "$@" ;;',
+        f'  *) exec {server} "$@" ;;',
+        "esac",
+    ]
     script = folder / "worker-python"
-    lines = ["#!/bin/sh", "unset PYTHONPATH", *([address] if through else ()), f'exec {python} "$@"', ""]
-    script.write_text("\n".join(lines))
+    script.write_text("\n".join([*lines, ""]))
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     return script

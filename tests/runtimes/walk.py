@@ -19,8 +19,8 @@ from tidemark.config.reading.load import load_settings
 from tidemark.config.settings import Settings
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters.kept.query import dead_letter_target
-from tidemark.dead_letters.replay import replay
 from tidemark.dead_letters.selection import PayloadEdit, Selection
+from tidemark.dead_letters.service import DeadLetters
 from tidemark.dev.producers import SampleRecord, produce
 from tidemark.operations.backfill import backfill
 from tidemark.operations.compare import compare
@@ -29,8 +29,7 @@ from tidemark.operations.jobs import create_tables_job, ingest_job
 from tidemark.operations.maintenance_job import maintenance_job
 from tidemark.platform.capabilities import keeps_rows, observes_smallest, takes_settings
 from tidemark.platform.open_session import session_for
-from tidemark.source.topics import KafkaAdmin
-from tidemark.streams.status import status_of
+from tidemark.streams.status import logs_of, status_of
 
 
 def good(number: int, name: str = "") -> bytes:
@@ -79,7 +78,7 @@ class Walk:
         said["status"] = {
             s.stream: {"lag": s.lag, "problem": s.problem, "kind": s.last_commit_kind}
             for name in settings.streams
-            for s in status_of(spark, settings, name)
+            for s in status_of(logs_of(spark), settings, name)
         }
         said["backfill"] = self.backfill()
         table = settings.tables("events")["decoded"]
@@ -93,9 +92,8 @@ class Walk:
         return {key: done[key] for key in ("chosen", "resolved", "already", "rejected", "parked")}
 
     def replay(self, edit: PayloadEdit) -> dict[str, Any]:
-        admin = KafkaAdmin(self.settings.kafka)
-        target = dead_letter_target(self.spark, self.settings, "events", run=uuid.uuid4().hex)
-        return self.short(replay(self.spark, admin, target, Selection(), edit=edit).as_dict())
+        letters = DeadLetters.of(self.spark, self.settings, "events")
+        return self.short(letters.replay(Selection(), edit=edit, by="the walk").as_dict())
 
     def backfill(self) -> dict[str, Any]:
         target = dead_letter_target(self.spark, self.settings, "events", run=uuid.uuid4().hex)
