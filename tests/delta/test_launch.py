@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -42,6 +43,16 @@ print(spark.read.format("delta").load(folder).count(), flush=True)
 """
 
 
+def shown_of(group: int) -> list[bytes]:
+    """Command lines and environments of the processes of a group."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if os.getpgid(int(entry.name)) == group:
+                found += [(entry / file).read_bytes() for file in ("cmdline", "environ")]
+    return found
+
+
 def test_a_jvm_shows_no_key_bears_a_signal_to_all_and_takes_locale_and_folders_as_they_are(
     tmp_path: Path,
 ) -> None:
@@ -62,12 +73,7 @@ def test_a_jvm_shows_no_key_bears_a_signal_to_all_and_takes_locale_and_folders_a
         line = process.stdout.readline()
         assert line, process.communicate()[1][-3000:]
         told = json.loads(line)
-        shown = [
-            (Path("/proc") / entry / file).read_bytes()
-            for entry in os.listdir("/proc")
-            if entry.isdigit() and os.getpgid(int(entry)) == process.pid
-            for file in ("cmdline", "environ")
-        ]
+        shown = shown_of(process.pid)
         os.killpg(process.pid, signal.SIGTERM)
         out, errors = process.communicate("go on\n", timeout=120)
     finally:
