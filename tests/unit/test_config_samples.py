@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tidemark.config.reading.faults import ConfigurationFaults
 from tidemark.config.reading.load import load_settings, parse_settings
 from tidemark.config.settings import Settings
 from tidemark.config.stream import Mode
+from tidemark.transform import decode_plan
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,7 +79,9 @@ PRODUCTION = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "schemas").mkdir()
-    (tmp_path / "schemas" / "user-events.ddl").write_text("user_id STRING NOT NULL, cob DATE")
+    columns = [{"name": "user_id", "type": "string"}, {"name": "cob", "type": ["null", "string"]}]
+    schema = {"type": "record", "name": "UserEvent", "fields": columns}
+    (tmp_path / "schemas" / "user-events.avsc").write_text(json.dumps(schema))
     (tmp_path / "application.yml").write_text(APPLICATION)
     (tmp_path / "application-prod.yml").write_text(APPLICATION_PROD)
     return tmp_path
@@ -99,6 +103,17 @@ def test_the_application_sample_loads_as_it_stands(folder: Path) -> None:
     assert stream.processing.max_retries == 3
     assert stream.idempotency.mode is Mode.KAFKA_NATIVE
     assert str(settings.tables("user-events")["decoded"]) == "s3a://data-lake/events/user-events"
+
+
+def test_the_application_sample_has_all_that_a_start_asks_for(folder: Path) -> None:
+    settings = load_settings(folder / "application.yml", environ={})
+    stream = settings.stream("user-events")
+    plan = decode_plan(stream, base_dir=settings.config_dir)
+    assert stream.destination is not None
+    types = {f.name: f.dataType.simpleString() for f in plan.table_schema.fields}
+    assert [types.get(c) for c in stream.destination.partition_columns] == ["date"]
+    assert plan.cob is not None
+    assert plan.cob.not_in_future
 
 
 def test_the_production_sample_lies_over_the_application_sample(folder: Path) -> None:
