@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from tidemark.contract import records
 from tidemark.transform.content import content_hash, coordinates_hash
 
+pytestmark = pytest.mark.usefixtures("as_shipped")
+
 Part = bytes | None
 Headers = list[tuple[str, Part]] | None
 DDL = f"key_ BINARY, value_ BINARY, headers_ {records.HEADERS_DDL}"

@@ -15,6 +15,8 @@ from tidemark.contract import records
 from tidemark.contract.errors import ConfigError
 from tidemark.transform import explain
 
+pytestmark = pytest.mark.usefixtures("as_shipped")
+
 DDL = "user_id STRING NOT NULL, qty INT, cob STRING"
 
 

@@ -12,6 +12,8 @@ from tests.transform.samples import envelopes, outcomes, plan_of
 from tidemark.contract import records
 from tidemark.transform import transform
 
+pytestmark = pytest.mark.usefixtures("as_shipped")
+
 DDL = (
     "id INT NOT NULL, t TINYINT, d DECIMAL(10,2), x DOUBLE, f FLOAT, s STRING, b BINARY, o BOOLEAN, "
     "ts TIMESTAMP, nt TIMESTAMP_NTZ, dt DATE, m MAP<STRING, STRUCT<a: INT>>, l ARRAY<TIMESTAMP>"

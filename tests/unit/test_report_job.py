@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from tidemark.config.load import parse_settings
+
 from tidemark.contract.errors import ConfigError
 from tidemark.reports.job import report_worker_job
 

@@ -12,7 +12,7 @@ from tidemark.contract.errors import (
     RetriableError,
     RetriesExhausted,
 )
-from tidemark.contract.failures import Action, Scope, Decision
+from tidemark.contract.failures import Action, Decision, Scope
 from tidemark.ingest.batch.outage import on_one_store
 from tidemark.ingest.restarts import MOST_IN_A_ROW, RestartPolicy
 from tidemark.resilience.classification import Classifier

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.config.destination import TableRef
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.contract.own_commit import CommitKind, OwnCommit
 from tidemark.contract.undone import Undone, is_undone, with_restore
 from tidemark.ingest.batch.held_ledger import HeldLedger
 from tidemark.ingest.batch.new_offsets import Bounds
@@ -20,13 +20,13 @@ from tidemark.source.checkpoint import Position
 from tidemark.streams.completed import with_completed
 from tidemark.streams.generation import generation_after
 
-NEWEST = OwnCommit(CommitKind.BATCH, "s", "t", "run/1/1", 3, 2, checkpoint="kafka-native-1-x")
+NEWEST = LedgerCommit(CommitKind.BATCH, "s", "t", "run/1/1", 3, 2, checkpoint="kafka-native-1-x")
 STATE = LedgerState(
     version=9,
     newest=NEWEST,
     marks=Marks({0: 10}),
-    done=Marks({0: 5}),
-    ceiling=Marks({0: 30}),
+    published=Marks({0: 5}),
+    high_water=Marks({0: 30}),
     undone=((2, 4),),
     replay_seq=7,
 )
@@ -62,7 +62,14 @@ def test_what_was_undone_and_the_seq_of_replays_are_passed_on_by_batches_and_gen
     )
     batch = HeldLedger(plan, STATE).next_commit(0, 1, Bounds(Marks({0: 10}), Marks({0: 12})))
     opened = generation_after(
-        STATE, stream="s", run="r", topic_id="t", marks=Marks(), done=Marks(), ceiling=Marks(), reason="open"
+        STATE,
+        stream="s",
+        run="r",
+        topic_id="t",
+        marks=Marks(),
+        published=Marks(),
+        high_water=Marks(),
+        reason="open",
     )
     for own in (batch, opened):
         assert (own.undone, own.replay_seq) == (((2, 4),), 7)
@@ -78,5 +85,7 @@ def test_a_checkpoint_from_before_a_restore_proves_nothing_about_the_older_marks
     checkpoint = SimpleNamespace(position=lambda: Position(4, Marks({0: 30})))
     target: Any = SimpleNamespace(checkpoint=lambda _: checkpoint)
     assert with_completed(target, STATE).done == Marks({0: 10})
-    restored = LedgerState(version=10, newest=NEWEST, marks=Marks({0: 10}), done=Marks({0: 5}), restored=True)
+    restored = LedgerState(
+        version=10, newest=NEWEST, marks=Marks({0: 10}), published=Marks({0: 5}), restored=True
+    )
     assert with_completed(target, restored).done == Marks({0: 5})

@@ -14,6 +14,7 @@ from tidemark.contract import records
 from tidemark.contract.errors import UsageError
 from tidemark.contract.routes import Route
 from tidemark.transform.classify import SCHEMA_ID, no_value, transform
+from tidemark.transform.decode.arrow_types import without_zones
 from tidemark.transform.decode.decoder import Decoder
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.registry import SchemaRegistry, ids_in, widen, with_registered
@@ -88,8 +89,9 @@ def routed(envelopes: Sequence[tuple[Any, ...]], plan: DecodePlan) -> list[dict[
     expressions.
     """
     decoded = Decoder(plan).decode(pa.array([e[_PAYLOAD_AT] for e in envelopes], pa.binary()))
+    decoded = decoded.cast(without_zones(decoded.type))
     done = []
-    for values, found in zip(envelopes, decoded.to_pylist(maps_as_pydicts="lossy"), strict=True):
+    for values, found in zip(envelopes, decoded.to_pylist(maps_as_pydicts="strict"), strict=True):
         envelope = dict(zip(records.ENVELOPE_COLUMNS, values, strict=True))
         failure, row, route = found["failure"], None, Route.ACCEPTED
         if envelope[records.PAYLOAD] is None:

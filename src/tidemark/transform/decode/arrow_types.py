@@ -39,6 +39,17 @@ def arrow_type(shape: Shape) -> pa.DataType:
     return _SCALARS[type(kind)]
 
 
+def without_zones(kind: pa.DataType) -> pa.DataType:
+    """The type whose times are those of UTC without saying so, as Spark's `collect` gives them."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us")
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, without_zones(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(without_zones(kind.value_type))
+    return pa.map_(pa.string(), without_zones(kind.item_type)) if pa.types.is_map(kind) else kind
+
+
 def struct_type(fields: tuple[Field, ...]) -> pa.StructType:
     """The STRUCT of a decoded row, by the table's column names."""
     return pa.struct([pa.field(f.column, arrow_type(f.shape)) for f in fields])

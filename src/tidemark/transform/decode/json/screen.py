@@ -15,7 +15,10 @@ from tidemark.transform.fields import FLOATS, Field, Shape
 
 _BLANK = r"[ \t\r\n]*"
 _COLON, _COMMA = f"{_BLANK}:{_BLANK}", f"{_BLANK},{_BLANK}"
-_REST = r'(?:[^"\\\x00-\x1f]|\\.)*'
+_UNIT = r"u(?:[0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
+_PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = rf'\\(?:["\\/bfnrt]|{_UNIT}|{_PAIR})'
+_REST = rf'(?:[^"\\\x00-\x1f]|{_ESCAPE})*'
 _STRING = f'"{_REST}"'
 _NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?"
 _OFFSET = r"(?:[Zz]|[+-](?:0[0-9]|1[0-7])(?::?[0-5][0-9])?)"
@@ -82,7 +85,7 @@ def _other_than(names: Sequence[bytes]) -> str:
         if name:
             first.setdefault(name[0], []).append(name[1:])
     taken = "".join(f"\\x{byte:02x}" for byte in first)
-    ways = [rf'[^"\\\x00-\x1f{taken}]{_REST}', rf"\\.{_REST}"]
+    ways = [rf'[^"\\\x00-\x1f{taken}]{_REST}', f"{_ESCAPE}{_REST}"]
     ways += [f"\\x{byte:02x}{_other_than(rest)}" for byte, rest in first.items()]
     return f"(?:{'|'.join(ways)}){'' if b'' in names else '?'}"
 
