@@ -139,7 +139,7 @@ def _files(spark: SparkSession, folder: Path) -> Table:
             "MB of log",
             "bytes a file",
             "first look at the table, s",
-            "an ledger commit after it, s",
+            "a ledger commit after it, s",
         ),
         title=f"{FILES_A_COMMIT:,} files a commit",
     )

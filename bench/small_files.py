@@ -1,7 +1,7 @@
 """What many small batches leave behind, and what each setting against small files costs and saves.
 
 Run it with `python bench/small_files.py [batches]`. Each batch appends rows of four COB dates from two tasks
-as an ledger commit: eight files where nothing is set. Measured at the end of the same batches under
+as a ledger commit: eight files where nothing is set. Measured at the end of the same batches under
 each setting: files and megabytes of the newest version, the middle batch of the first and of the last fifth,
 the seconds of all batches with the upkeep among them, and those of reading the table as a new reader does.
 """

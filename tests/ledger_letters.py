@@ -34,13 +34,13 @@ class DeadLetters:
     _kept: int = 0
 
     def keep(self) -> None:
-        """As `LetterTable.merge`: what is there stays as it is."""
+        """As `DeadLetterTable.merge`: what is there stays as it is."""
         for coordinate in self.topic[self._kept :]:
             self.events.setdefault(coordinate, [])
         self._kept = len(self.topic)
 
     def newest(self, coordinate: Coordinate) -> Status:
-        """As `LetterTable.letters`."""
+        """As `DeadLetterTable.letters`."""
 
         def order(e: Status) -> tuple[object, ...]:
             return (
@@ -60,7 +60,7 @@ class DeadLetters:
         ahead: float = 0.0,
         table_version: int | None = None,
     ) -> None:
-        """As `event` and `LetterTable.note`; the host's clock may be ahead."""
+        """As `event` and `DeadLetterTable.note`; the host's clock may be ahead."""
         self.now += 1.0
         for coordinate, before in seen.items():
             version = before.table_version if table_version is None else table_version

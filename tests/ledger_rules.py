@@ -21,7 +21,7 @@ class Event(StrEnum):
 
 
 class Rule(StrEnum):
-    COMPARE_AND_SET = "an ledger commit is made only if none was made since its marks were read"
+    COMPARE_AND_SET = "a ledger commit is made only if none was made since its marks were read"
     MARKS_IN_EFFECT = "a RESTORE takes the marks back"
     PUBLISHED_IN_EFFECT = "a RESTORE takes back, with the marks, how far dead letters are published"
     RESTORE_OF_RESTORE = "a restored version's marks may lie behind another RESTORE"

@@ -23,8 +23,9 @@ GROUPS = {
 }
 HEAD = """# Guarantees
 
-Each line names the tests that hold it. The tests run against a real broker, real Delta tables, a real S3 protocol and
-a real PostgreSQL. `python -m tools.guarantees` writes this page from the tests' `guarantee` markers; a test compares the two.
+Each line names the tests that hold it. They run against a real broker, real Delta tables, a real S3 protocol and
+a real PostgreSQL. `python -m tools.guarantees` writes this page from the tests' `guarantee` markers; a test
+compares the two.
 """
 
 

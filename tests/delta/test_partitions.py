@@ -188,7 +188,7 @@ def test_a_table_is_not_created_when_it_would_be_partitioned_by_moments(
         tables.create(spark, moment, schema, Destination(partition_columns=("at",)))
     assert "to_date" in str(refused.value.hint)
     assert tables.describe(spark, moment) is None
-    # Whatever its dead letter case.
+    # Whatever its letter case.
     made = tables.create(
         spark, TableRef(path=tmp("by_local")), schema, Destination(partition_columns=("LOCAL",))
     )

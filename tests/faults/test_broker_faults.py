@@ -218,8 +218,10 @@ def complete(watcher: Watcher, count: int) -> bool:
     "fault tolerance: Kafka fails",
     "bad day: broker killed, restarted, slow",
     "bad day: DLQ without replicas, with a failed disk, deleted",
-    "fault: The broker is killed and started again, or is slower than any timeout, in mid-batch; the DLQ topic loses its disk or its replicas, or is deleted → "
-    "The batch is kept and lands once; nothing is read past it until its dead letters are published. A deleted DLQ topic is created again",
+    "fault: The broker is killed and started again, or is slower than any timeout, in mid-batch; "
+    "the DLQ topic loses its disk or its replicas, or is deleted → "
+    "The batch is kept and lands once; nothing is read past it until its dead letters are "
+    "published. A deleted DLQ topic is created again",
 )
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)
 def test_every_record_is_accounted_for_and_none_is_there_twice_when_the_broker_was(

@@ -148,7 +148,8 @@ def books(spark: SparkSession, broker: EmbeddedBroker, tmp_path_factory: pytest.
     "bad day: checkpoint: commit deleted or emptied, older copy",
     "bad day: OPTIMIZE, VACUUM, DELETE, MERGE, ALTER TABLE of others",
     "bad day: clock jumps",
-    "fault: The checkpoint loses its newest commit or offsets, or an older copy takes its place; others run OPTIMIZE, VACUUM, DELETE or MERGE; the clock jumps by a year → "
+    "fault: The checkpoint loses its newest commit or offsets, or an older copy takes its place; "
+    "others run OPTIMIZE, VACUUM, DELETE or MERGE; the clock jumps by a year → "
     "The stream goes on in the same run; every record is accounted for, none twice",
 )
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)

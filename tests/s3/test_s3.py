@@ -138,7 +138,8 @@ AT_COMMIT = {
     "fault tolerance: storage fails",
     "bad day: storage out for less than the retries",
     "bad day: commit answered with an error after it was written",
-    "fault: S3 throttles, fails, times out or resets for less than the retries, also after a commit was written → "
+    "fault: S3 throttles, fails, times out or resets for less than the retries, also after a commit "
+    "was written → "
     "The batch is retried and lands once; offsets are acknowledged only then",
 )
 def test_every_record_lands_once_when_s3_fails_for_less_than_the_retries(
@@ -168,7 +169,8 @@ def test_every_record_lands_once_when_s3_fails_for_less_than_the_retries(
 @pytest.mark.guarantee(
     "reliability: acknowledged only after success",
     "reliability: scenario 1",
-    "fault: S3 throttles, fails, times out or resets for less than the retries, also after a commit was written → "
+    "fault: S3 throttles, fails, times out or resets for less than the retries, also after a commit "
+    "was written → "
     "The batch is retried and lands once; offsets are acknowledged only then",
 )
 def test_scenario_1_transient_s3_outage_is_retried_and_acknowledged_only_once_the_rows_are_there(

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from tests.transform.samples import plan_of
 from tests.transform.test_random_records import COLUMNS, EPOCHS, json_of
 
-from tidemark.transform.decode import json_fast
 from tidemark.transform.decode.decoder import SLICE_BYTES, Decoder
+from tidemark.transform.decode.json import fast as json_fast
 from tidemark.transform.decode.json.fast import FastJson, Taken
 from tidemark.transform.decode.json.strict import StrictJson
 from tidemark.transform.schema import finish_fields

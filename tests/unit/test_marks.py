@@ -1,4 +1,4 @@
-"""Marks are vectors of offsets; an ledger commit says the same after a trip through the log."""
+"""Marks are vectors of offsets; a ledger commit says the same after a trip through the log."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_marks_are_equal_and_hash_alike_when_only_the_order_differs() -> None:
 
 
 @given(COMMITS)
-def test_an_ledger_commit_says_the_same_when_read_back(ledger_commit: LedgerCommit) -> None:
+def test_a_ledger_commit_says_the_same_when_read_back(ledger_commit: LedgerCommit) -> None:
     assert LedgerCommit.from_json(ledger_commit.to_json()) == ledger_commit
 
 

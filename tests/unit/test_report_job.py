@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tidemark.config.load import parse_settings
 
+from tidemark.config.reading.load import parse_settings
 from tidemark.contract.errors import ConfigError
 from tidemark.reports.job import report_worker_job
 
-BASE = "kafka: {bootstrap-servers: 'b:1'}\nconnector: {topics: {s: {kafka-topic: t, schema: {ddl: id INT}, destination: {table: c.s.t}}}}\n"
+BASE = """
+kafka: {bootstrap-servers: 'b:1'}
+connector: {topics: {s: {kafka-topic: t, schema: {ddl: id INT}, destination: {table: c.s.t}}}}
+"""
 NO_SPARK: Any = None
 
 

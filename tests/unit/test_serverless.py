@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tidemark.config.load import parse_settings
 
 from tidemark.cli.app import main
+from tidemark.config.reading.load import parse_settings
 from tidemark.config.serverless import serverless_faults
 from tidemark.contract.errors import ConfigError
 from tidemark.platform.dbutils import LocalDbutils, LocalSecrets, LocalWidgets

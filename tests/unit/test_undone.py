@@ -84,8 +84,8 @@ def test_every_version_so_far_is_undone_when_a_table_is_adopted_to_land_everythi
 def test_a_checkpoint_from_before_a_restore_proves_nothing_about_the_older_marks() -> None:
     checkpoint = SimpleNamespace(position=lambda: Position(4, Marks({0: 30})))
     target: Any = SimpleNamespace(checkpoint=lambda _: checkpoint)
-    assert with_completed(target, STATE).done == Marks({0: 10})
+    assert with_completed(target, STATE).published == Marks({0: 10})
     restored = LedgerState(
         version=10, newest=NEWEST, marks=Marks({0: 10}), published=Marks({0: 5}), restored=True
     )
-    assert with_completed(target, restored).done == Marks({0: 5})
+    assert with_completed(target, restored).published == Marks({0: 5})

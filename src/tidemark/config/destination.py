@@ -50,7 +50,7 @@ class TableRef:
 
     @property
     def identity(self) -> str:
-        """Equal for two spellings of one table: trailing and doubled slashes, dead letter case of names."""
+        """Equal for two spellings of one table: trailing and doubled slashes, letter case of names."""
         if self.path is not None:
             scheme, separator, rest = self.path.partition("://")
             if not separator:

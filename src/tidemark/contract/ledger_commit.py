@@ -1,4 +1,4 @@
-"""What an ledger commit carries in its `userMetadata`: the ledger's entry."""
+"""What a ledger commit carries in its `userMetadata`: the ledger's entry."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _DLQ = {records.PARTITION: "dlq_partition", records.OFFSET: "dlq_offset"}
 
 
 def claimed(dlq_records: DataFrame, table: DeadLetterTable) -> DataFrame:
-    """The dead letters of `dlq_records`, kept where that can be: `LETTER_DDL`.
+    """The dead letters of `dlq_records`, kept where that can be: `DEAD_LETTER_DDL`.
 
     One that claims the coordinates of another dead letter with other bytes, in the table or before it in the
     batch, stands under its own coordinates on the DLQ topic: neither takes the other's place. A record that

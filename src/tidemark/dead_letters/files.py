@@ -26,7 +26,7 @@ _BYTES_AT_ONCE = 16 * 2**20
 
 
 def export(dead_letters: DataFrame, out: TextIO) -> int:
-    """Write `LetterTable.letters`, one JSON object a line; returns how many. In memory: one partition."""
+    """Write `DeadLetterTable.letters`, one JSON object a line; returns how many. In memory: one partition."""
     written = 0
     for row in collectable(dead_letters).orderBy(DEAD_LETTER_ID).toLocalIterator():
         out.write(json.dumps(as_line(row.asDict()), ensure_ascii=False) + "\n")
@@ -75,7 +75,7 @@ def chunks_of(
 ) -> Iterator[list[tuple[Any, ...]]]:
     """The dead letters of an exported file as rows of `schema`, a bounded number at a time; never an empty chunk.
 
-    Raises UsageError as `import_letters`, when it comes to the line.
+    Raises UsageError as `import_dead_letters`, when it comes to the line.
     """
     chunk: list[tuple[Any, ...]] = []
     size_of_chunk = 0

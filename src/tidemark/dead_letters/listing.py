@@ -68,7 +68,7 @@ class Place:
 
 
 def tally_of(dead_letters: DataFrame) -> list[Tally]:
-    """In: `LetterTable.letters`. The most frequent first."""
+    """In: `DeadLetterTable.letters`. The most frequent first."""
     found = (
         collectable(dead_letters)
         .groupBy("failure_code", "status")
@@ -79,7 +79,7 @@ def tally_of(dead_letters: DataFrame) -> list[Tally]:
 
 
 def listed(dead_letters: DataFrame) -> list[Listed]:
-    """In: `LetterTable.letters`, few of them."""
+    """In: `DeadLetterTable.letters`, few of them."""
     return [Listed(*row) for row in collectable(dead_letters).select(*Listed.__dataclass_fields__).collect()]
 
 

@@ -40,7 +40,7 @@ _LAST_MILLIS = (2**63 - 1) // 1000
 
 
 def dead_letters_of(dlq_records: DataFrame, *, believed: bool = True) -> DataFrame:
-    """In: `ENVELOPE_COLUMNS` of records of a DLQ topic. Out: `LETTER_DDL`, in that order. Never raises for
+    """In: `ENVELOPE_COLUMNS` of records of a DLQ topic. Out: `DEAD_LETTER_DDL`, in that order. Never raises for
     what a record holds.
 
     Not `believed`, a record stands under its own coordinates on the DLQ topic, whatever it says of itself.

@@ -36,7 +36,7 @@ class Selection:
     limit: int | None = None
 
     def of(self, dead_letters: DataFrame) -> DataFrame:
-        """In and out: `LetterTable.letters`. In order of failure, the oldest first, under a limit."""
+        """In and out: `DeadLetterTable.letters`. In order of failure, the oldest first, under a limit."""
         conditions: list[Column] = []
         if self.codes:
             conditions.append(F.col("failure_code").isin(*self.codes))

@@ -57,7 +57,7 @@ class DeadLetters:
         keep_dead_letters(self.spark, self.settings, self.target)
 
     def all(self) -> DataFrame:
-        """`LetterTable.letters`."""
+        """`DeadLetterTable.letters`."""
         if not self.table.exists(self.spark):
             raise UsageError(
                 f"there is no table {self.table.facts} yet",

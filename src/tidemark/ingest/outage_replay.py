@@ -43,7 +43,7 @@ _GRACE_S = 10.0
 class OutageReplay:
     """Called each second by the thread that watches a query; the work is done in a thread of its own.
 
-    The ledger says whether a replay is due (`OwnCommit.replay_due`), and a replay that left nothing waiting
+    The ledger says whether a replay is due (`LedgerCommit.replay_due`), and a replay that left nothing waiting
     is recorded there, so another process goes on with it. Open dead letters of an outage that the DLQ table
     has already are looked for once. A replay that failed or left dead letters waiting is tried again with backoff.
     It never ends the stream.

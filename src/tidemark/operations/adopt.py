@@ -101,7 +101,7 @@ def marks_of_rows(spark: SparkSession, target: Target, topic: Topic) -> Marks:
 
 
 def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adoptable) -> LedgerState:
-    """An ledger commit with these marks, under the target's name. The next start goes on from there.
+    """A ledger commit with these marks, under the target's name. The next start goes on from there.
 
     Where all lands again, dead letters that were resolved are new again. A table that is not there is
     created. One that remembers transactions of this stream without having their commits any more accepts

@@ -66,7 +66,7 @@ def memory_of(spark: SparkSession, target: Target) -> Memory:
 
 
 def forget(spark: SparkSession, admin: KafkaAdmin, target: Target) -> LedgerState:
-    """Make an ledger commit after which the next start takes a fresh checkpoint, from the same marks.
+    """Make a ledger commit after which the next start takes a fresh checkpoint, from the same marks.
 
     No record is lost or lands twice by its coordinates. It is a commit of the stream's chain, so a running
     stream is fenced and stops. Raises as `memory_of`.

@@ -64,7 +64,7 @@ class MaintenanceResult:
 
 
 def maintain(spark: SparkSession, target: Target, how: MaintenanceResult) -> Iterator[Done]:
-    """Each piece as it is done. None of them is an ledger commit or moves a mark; a stream may write meanwhile.
+    """Each piece as it is done. None of them is a ledger commit or moves a mark; a stream may write meanwhile.
 
     Rows stay as they are: OPTIMIZE rearranges files, VACUUM removes those that no version in the retention
     needs, and only checkpoints that no ledger commit names any more are deleted.

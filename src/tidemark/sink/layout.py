@@ -40,7 +40,7 @@ class LayoutFault:
 
 
 def column_in(schema: T.StructType, name: str) -> str | None:
-    """The column as the schema spells it, whatever its dead letter case in the configuration."""
+    """The column as the schema spells it, whatever its letter case in the configuration."""
     return next((f.name for f in schema.fields if f.name.lower() == name.lower()), None)
 
 

@@ -28,7 +28,7 @@ _REFUSING = ("IllegalArgument", "UnsupportedOperation", "Parse", "[DELTA_", "Del
 
 
 def properties_of(destination: Destination, schema: T.StructType) -> dict[str, str]:
-    """What a new table is created with; the configuration's win, in whatever dead letter case they are written."""
+    """What a new table is created with; the configuration's win, in whatever letter case they are written."""
     statistics = statistics_property(destination, schema)
     ours = {**OWN, **({PROPERTY: statistics} if statistics is not None else {})}
     written = {name.lower() for name in destination.properties}

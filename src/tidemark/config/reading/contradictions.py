@@ -121,7 +121,7 @@ def destination_faults(destination: Destination, at: KeyPath) -> Iterator[Findin
     if len(destination.cluster_by) > MOST_CLUSTERING_COLUMNS:
         yield (*at, "cluster-by"), f"has more than {MOST_CLUSTERING_COLUMNS} columns", "name fewer"
     for written, value in destination.properties.items():
-        # Delta knows its own properties in any dead letter case.
+        # Delta knows its own properties in any letter case.
         why = _REFUSED.get(written.lower())
         if why is not None and value != "Serializable":
             yield (*at, "properties", written), f"is refused: {why}", "remove it"

@@ -59,7 +59,7 @@ class DeadLetterTable:
     def merge(self, dead_letters: DataFrame) -> None:
         """Add the dead letters that are not there yet; those that are stay as they are.
 
-        In: `LETTER_DDL`, read twice. Reads only the files whose offsets they overlap. Raises what Delta
+        In: `DEAD_LETTER_DDL`, read twice. Reads only the files whose offsets they overlap. Raises what Delta
         raises; a conflict with another writer may be tried again.
         """
         once = dead_letters.dropDuplicates([DEAD_LETTER_ID])
@@ -87,7 +87,7 @@ class DeadLetterTable:
             merge_into(dead_letters, table, same).whenMatched().delete().merge()
 
     def dead_letters(self, spark: SparkSession) -> DataFrame:
-        """Every dead letter with its status: `LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
+        """Every dead letter with its status: `DEAD_LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
         `status_note`, `edit`, `table_version`, `status_sequence`.
         """
         # Of two events at once the one that says that the row is there gives way: a replay finds the row.
@@ -146,7 +146,7 @@ def event(
     note: Column,
     attempts: Column | None = None,
 ) -> DataFrame:
-    """Events of one status for dead letters of `LetterTable.letters`, each after the newest that was read."""
+    """Events of one status for dead letters of `DeadLetterTable.letters`, each after the newest that was read."""
     columns = dead_letters.columns
     return dead_letters.select(
         DEAD_LETTER_ID,

@@ -128,7 +128,7 @@ class HeldLedger:
 
     @property
     def replay_due(self) -> int:
-        """`OwnCommit.replay_due`, as far as it is not replayed."""
+        """`LedgerCommit.replay_due`, as far as it is not replayed."""
         due = self.state.newest.replay_due if self.state.newest else 0
         return due if due > self.replayed else 0
 

@@ -141,10 +141,8 @@ class Decoder:
         body = unwrapped
         if body is not None and framed:
             body = None if schema_id is None else body[_FRAME:]
-        if body is None:
-            format_ = format_without_text(plan.formats)
-        else:
-            format_ = detect.format_of(body, plan.formats, plan.csv)
+        unseen = format_without_text(plan.formats)
+        format_ = unseen if body is None else detect.format_of(body, plan.formats, plan.csv)
         if not payload:
             return rejected(Code.EMPTY_PAYLOAD, "a payload"), format_
         if unwrapped is None:
