@@ -61,7 +61,8 @@ test-lowest: .venv/.uv ## The unit tests with the lowest versions of the depende
 	@mkdir -p .cache
 	@[ -x .cache/lowest/bin/python ] || $(UV) venv --quiet --python $(BIN)/python .cache/lowest
 	@$(UV) pip compile --quiet --resolution lowest-direct --no-emit-index-url --no-emit-find-links \
-		--python .cache/lowest/bin/python pyproject.toml -o .cache/lowest.txt
+		--annotation-style line --python .cache/lowest/bin/python --group spark pyproject.toml \
+		| grep -F '(pyproject.toml)' > .cache/lowest.txt
 	@$(UV) pip install --quiet --python .cache/lowest/bin/python --constraint .cache/lowest.txt \
 		--group spark --group test --group build --editable .
 	@.cache/lowest/bin/python -m pytest -q tests/unit -W default::DeprecationWarning
