@@ -54,7 +54,7 @@ def test_a_dead_letter_published_again_counts_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "letters", "fault"),
+    ("rows", "dead_letters", "fault"),
     [
         ([row(0)], [dead_letter(2)], {"lost": 1}),
         ([row(0), row(1)], [], {"lost": 1}),

@@ -85,7 +85,7 @@ def replaying(
     clock, recorded = Clock(), list[int]()
     one = OutageReplay(spark, settings, target, held(due=due), clock)
     one.interrupted = interrupted  # type: ignore[attr-defined]
-    monkeypatch.setattr(outage_replay, "keep_letters", lambda *_, **__: None)
+    monkeypatch.setattr(outage_replay, "keep_dead_letters", lambda *_, **__: None)
     monkeypatch.setattr(outage_replay, "over_connect", lambda _: False)
     monkeypatch.setattr(
         outage_replay,

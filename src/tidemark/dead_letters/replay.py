@@ -1,8 +1,7 @@
 """Replay: dead letters through the pipeline again, straight into the table.
 
-A replayed record keeps its coordinates as its key, so replaying twice, or beside a running stream, changes
-nothing: only dead letters below what the stream has completed are touched, where it never writes again.
-Long because a replay is one order of effects, as a batch is.
+A replayed record keeps its coordinates, so replaying twice changes nothing. Only dead letters below what the
+stream has completed are touched.
 """
 
 from __future__ import annotations
