@@ -140,7 +140,8 @@ def _named(dead_letters: DataFrame, names: Sequence[str]) -> Column:
     wrong = [name for name in names if not _COORDINATES.match(name)]
     if wrong:
         raise UsageError(
-            f"`{wrong[0]}` is not topic:partition:offset", "tidemark dead-letters list shows the ids"
+            f"there is no dead letter `{wrong[0]}`: that is not topic:partition:offset",
+            "tidemark dead-letters list shows the ids",
         )
     by_topic = F.concat_ws(":", records.TOPIC, records.PARTITION, records.OFFSET)
     return F.col(DEAD_LETTER_ID).isin(*names) | by_topic.isin(*names)
