@@ -129,8 +129,7 @@ def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -
     progress("decode")
     envelopes = edited.select(*records.ENVELOPE_COLUMNS)
     plan = with_registered(envelopes, decode, SchemaRegistry.of(target.stream.avro))
-    routed = transform(envelopes, plan)
-    outcome = kept(_outcomes(edited, routed))
+    outcome = kept(_outcomes(edited, transform(envelopes, plan)))
     counted = _count(chosen, outcome)
     version, already = None, 0
     accepted = outcome.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")

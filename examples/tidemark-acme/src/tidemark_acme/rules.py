@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.contract.failures import Action, Scope, Verdict
+from tidemark.contract.failures import Action, Decision, Scope
 from tidemark.resilience.match import Match
 from tidemark.resilience.rule import Rule
 
@@ -10,6 +10,6 @@ RULES = [
     Rule(
         "acme-warehouse-busy",
         Match(class_pattern=r"WarehouseBusy$"),
-        Verdict("WAREHOUSE", Action.RETRY, Scope.DEPENDENCY, counts_for_breaker=True, max_retries=10),
+        Decision("WAREHOUSE", Action.RETRY, Scope.DEPENDENCY, counts_for_breaker=True, max_retries=10),
     )
 ]
