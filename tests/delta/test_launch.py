@@ -89,7 +89,7 @@ def test_a_jvm_shows_no_key_bears_a_signal_to_all_and_takes_locale_and_folders_a
 def test_a_user_without_a_name_is_reported_what_hadoop_needs_before_java_starts() -> None:
     start = (
         "import os; import tidemark.platform.session as s; import pyspark.sql; "
-        "import tidemark.platform.jvm.jvm_names; os.setgroups([]); "
+        "os.setgroups([]); "
         "os.setgid(54321); os.setuid(54321); s.local_session()"
     )
     ended = subprocess.run(
