@@ -71,8 +71,8 @@ def test_what_was_undone_and_the_seq_of_replays_are_passed_on_by_batches_and_gen
         high_water=Marks(),
         reason="open",
     )
-    for own in (batch, opened):
-        assert (own.undone, own.replay_seq) == (((2, 4),), 7)
+    for commit in (batch, opened):
+        assert (commit.undone, commit.replay_seq) == (((2, 4),), 7)
 
 
 def test_every_version_so_far_is_undone_when_a_table_is_adopted_to_land_everything_again() -> None:
