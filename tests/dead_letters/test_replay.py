@@ -14,7 +14,7 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters import replay as replay_module
+from tidemark.dead_letters import replay_landing
 from tidemark.dead_letters.kept.query import dead_letter_target
 from tidemark.dead_letters.kept.table import event
 from tidemark.dead_letters.selection import PayloadEdit, Selection
@@ -177,7 +177,7 @@ def test_a_row_lands_once_when_the_marks_go_back_between_a_replays_look_and_its_
             flow.land()
         reached.append(point)
 
-    monkeypatch.setattr(replay_module, "reach", the_stream_lands_it_meanwhile)
+    monkeypatch.setattr(replay_landing, "failpoint", the_stream_lands_it_meanwhile)
     done = kept.replay()
     assert reached.count("replay-decided") == 2, "the first append is refused"
     assert flow.ids() == [1, 2]

@@ -6,7 +6,6 @@ stream has completed are touched.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,18 +18,14 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_ID, DeadLetterStatus
 from tidemark.contract.errors import RetriableError, UsageError
 from tidemark.contract.failpoints import failpoint
-from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
 from tidemark.contract.routes import Route
-from tidemark.contract.undone import is_undone
 from tidemark.dead_letters.codes import code_counts
 from tidemark.dead_letters.kept.table import DeadLetterTable, event
+from tidemark.dead_letters.replay_landing import MarksWentBack, land_replayed, reopen_if_restored
 from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.platform.kept_rows import kept
-from tidemark.sink.append import Committed
-from tidemark.sink.ledger import LedgerState, read_state
-from tidemark.sink.replay_commit import append_replayed, in_replay_chain, not_in_table
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.replay_commit import not_in_table
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import completed_state
 from tidemark.streams.table_limits import within_its_table
@@ -92,7 +87,7 @@ def replay(
     for _ in range(_MOST_STARTS):
         try:
             return _replay(spark, admin, target, how)
-        except _MarksWentBack:
+        except MarksWentBack:
             log.warning("the stream's marks went back; the replay begins again", stream=target.name)
     raise RetriableError(f"the marks of {target.table} went back during each of {_MOST_STARTS} replays")
 
@@ -105,10 +100,6 @@ class _How:
     by: str
     most_failures: int
     progress: Callable[[str], None]
-
-
-class _MarksWentBack(Exception):
-    """What was chosen as completed is the stream's to land again."""
 
 
 def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -> ReplayResult:
@@ -137,7 +128,7 @@ def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -
         already = counted["accepted"] - not_in_table(accepted, target.table).count()
     elif counted["accepted"]:
         progress("land")
-        committed = _land(spark, target, topic, accepted, state)
+        committed = land_replayed(spark, target, topic, accepted, state)
         version, already = committed.version, counted["accepted"] - committed.rows
         failpoint("replay-landed")
     failed = _failed(outcome)
@@ -147,7 +138,7 @@ def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -
         progress("note")
         _note(table, outcome, failed, version=version, edit=edit, by=by, most_failures=how.most_failures)
         failpoint("replay-noted")
-        _reopen_if_restored(spark, target, table, version, by=by)
+        reopen_if_restored(spark, target, table, version, by=by)
     done = ReplayResult(
         stream=target.name,
         chosen=counted["chosen"],
@@ -225,44 +216,6 @@ def _count(chosen: DataFrame, outcome: DataFrame) -> dict[str, int]:
     assert asked is not None
     assert found is not None
     return {**asked.asDict(), **found.asDict()}
-
-
-def _land(
-    spark: SparkSession, target: Target, topic: Topic, accepted: DataFrame, chosen_at: LedgerState
-) -> Committed:
-    """One REPLAY commit of the rows that the table lacks. `chosen_at`: the state that the dead letters were chosen
-    by. Raises _MarksWentBack where the stream may land them itself again.
-    """
-    run = uuid.uuid4().hex
-    states = iter([chosen_at])
-
-    def attempt(state: LedgerState, seq: int) -> Committed:
-        if not state.resume >= chosen_at.resume:
-            raise _MarksWentBack
-        rows = kept(not_in_table(accepted, target.table))
-        failpoint("replay-decided")
-        own = LedgerCommit(
-            kind=CommitKind.REPLAY,
-            stream=target.name,
-            topic_id=topic.id,
-            token=f"{run}/replay/{seq}",
-            seq=seq,
-            base=state.version,
-        )
-        return append_replayed(rows, target.table, own)
-
-    return in_replay_chain(
-        target.table, lambda: next(states, None) or completed_state(spark, target, topic), attempt
-    )
-
-
-def _reopen_if_restored(
-    spark: SparkSession, target: Target, table: DeadLetterTable, version: int | None, *, by: str
-) -> None:
-    """A RESTORE between the commit and the note of it: the stream's start may have looked before the note."""
-    now = read_state(DeltaLog(spark, target.table), accept_emptied=True)
-    if version is not None and is_undone(version, now.undone):
-        table.reopen_undone(spark, now.undone, by=by)
 
 
 def _failed(outcome: DataFrame) -> DataFrame:

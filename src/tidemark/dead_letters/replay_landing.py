@@ -1,0 +1,62 @@
+"""The rows of a replay on their way into the table, while the stream's marks may go back."""
+
+from __future__ import annotations
+
+import uuid
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.contract.failpoints import failpoint
+from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
+from tidemark.contract.undone import is_undone
+from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.platform.kept_rows import kept
+from tidemark.sink.append import Committed
+from tidemark.sink.ledger import LedgerState, read_state
+from tidemark.sink.replay_commit import append_replayed, in_replay_chain, not_in_table
+from tidemark.sink.table_log import DeltaLog
+from tidemark.source.topics import Topic
+from tidemark.streams.completed import completed_state
+from tidemark.streams.target import Target
+
+
+class MarksWentBack(Exception):
+    """What was chosen as completed is the stream's to land again."""
+
+
+def land_replayed(
+    spark: SparkSession, target: Target, topic: Topic, accepted: DataFrame, chosen_at: LedgerState
+) -> Committed:
+    """One REPLAY commit of the rows that the table lacks. `chosen_at`: the state that the dead letters were
+    chosen by. Raises MarksWentBack where the stream may land them itself again.
+    """
+    run = uuid.uuid4().hex
+    states = iter([chosen_at])
+
+    def attempt(state: LedgerState, seq: int) -> Committed:
+        if not state.resume >= chosen_at.resume:
+            raise MarksWentBack
+        rows = kept(not_in_table(accepted, target.table))
+        failpoint("replay-decided")
+        own = LedgerCommit(
+            kind=CommitKind.REPLAY,
+            stream=target.name,
+            topic_id=topic.id,
+            token=f"{run}/replay/{seq}",
+            seq=seq,
+            base=state.version,
+        )
+        return append_replayed(rows, target.table, own)
+
+    return in_replay_chain(
+        target.table, lambda: next(states, None) or completed_state(spark, target, topic), attempt
+    )
+
+
+def reopen_if_restored(
+    spark: SparkSession, target: Target, table: DeadLetterTable, version: int | None, *, by: str
+) -> None:
+    """A RESTORE between the commit and the note of it: the stream's start may have looked before the note."""
+    now = read_state(DeltaLog(spark, target.table), accept_emptied=True)
+    if version is not None and is_undone(version, now.undone):
+        table.reopen_undone(spark, now.undone, by=by)
