@@ -40,7 +40,7 @@ def entry(partitions: int) -> LedgerCommit:
         seq=1000,
         base=999,
         marks=marks,
-        done=marks,
+        published=marks,
         high_water=marks,
         checkpoint="kafka-native-0000000001-a37b3a5c",
         counts={"accepted": 1, "rejected": 1, "skipped": 1, "duplicate": 1},

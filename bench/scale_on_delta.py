@@ -75,7 +75,7 @@ def ledger_commit(number: int, base: int, partitions: int) -> LedgerCommit:
         seq=number,
         base=base,
         marks=marks,
-        done=marks,
+        published=marks,
         high_water=marks,
     )
 
@@ -122,7 +122,7 @@ def _recovery(spark: SparkSession) -> Table:
         middle = Marks({p: 1_500 for p in range(partitions)})
         began = time.monotonic()
         new_offsets = new_offsets_of(
-            Bounds(start, ends), LedgerState(1, marks=middle, done=start, high_water=middle)
+            Bounds(start, ends), LedgerState(1, marks=middle, published=start, high_water=middle)
         )
         routed = with_is_new(all_taken_as_new(batch), new_offsets)
         made = time.monotonic() - began

@@ -127,7 +127,7 @@ class StreamUnderTest:
     def ledger_commits(self) -> list[LedgerCommit]:
         """Oldest first."""
         entries = DeltaLog(self.spark, self.table)(1000).entries
-        return [e.own for e in reversed(entries) if e.own is not None]
+        return [e.ledger_commit for e in reversed(entries) if e.ledger_commit is not None]
 
     def dead_letters(self) -> list[dict[str, Any]]:
         """What is on the DLQ topic: value, key, partition and our headers, in order of their coordinates."""

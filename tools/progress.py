@@ -39,6 +39,10 @@ class Progress:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         file = _file(report.nodeid)
         self._failed[file] += report.failed
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = str(crash.message if crash else report.longrepr).strip().splitlines() or [""]
+            self._say(f"{report.nodeid} FAILED: {why[0][:300]}")
         if report.when != "teardown":
             return
         self._ended += 1

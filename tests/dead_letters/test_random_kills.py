@@ -43,7 +43,7 @@ def test_each_record_is_a_row_or_an_open_dead_letter_once_when_any_step_is_cut_o
     def produce() -> None:
         batch = []
         for _ in range(chance.randint(4, 12)):
-            value = chance.selection([good(chance.randint(1, 9)), good(10), BAD, BAD, HOPELESS, None])
+            value = chance.choice([good(chance.randint(1, 9)), good(10), BAD, BAD, HOPELESS, None])
             partition = chance.randrange(2)
             batch.append(SampleRecord(value, key=b"k", partition=partition))
             produced[(partition, ends[partition])] = value
@@ -59,7 +59,7 @@ def test_each_record_is_a_row_or_an_open_dead_letter_once_when_any_step_is_cut_o
             kept.replay(edit=MENDED)
 
     def cut_off(step: str) -> None:
-        point = chance.selection(STEPS[step])
+        point = chance.choice(STEPS[step])
         fault_points.forget()
         monkeypatch.setenv(fault_points.VARIABLE, f"{point}=raise")
         try:

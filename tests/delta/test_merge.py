@@ -40,7 +40,7 @@ class Table:
 
     def own(self, *, run: str = "run", seq: int | None = None, base: int | None = None) -> LedgerCommit:
         entries = self.log(1000).entries
-        newest = max((e.own.seq for e in entries if e.own), default=0)
+        newest = max((e.ledger_commit.seq for e in entries if e.ledger_commit), default=0)
         seq = newest + 1 if seq is None else seq
         return LedgerCommit(
             kind=CommitKind.BATCH,
@@ -94,7 +94,7 @@ def test_only_rows_whose_coordinates_are_not_there_are_inserted_when_a_batch_com
     table.holds(v(1, "a", 0), v(2, "b", 1), v(3, "c", 2))
     newest = table.log(10).entries[0]
     assert newest.version == nothing.version
-    assert newest.own == nothing.own
+    assert newest.ledger_commit == nothing.ledger_commit
 
 
 def test_only_files_that_the_ranges_overlap_are_read_when_a_batch_is_merged(table: Table) -> None:
@@ -121,7 +121,7 @@ def test_the_session_carries_no_transaction_when_a_merge_is_over(table: Table) -
     table.insert(v(1, "a", 0), ranges={0: (0, 1)})
     table.rows([v(9, "by hand", 9)]).write.format("delta").mode("append").save(str(table.ref.path))
     table.holds(v(1, "a", 0), v(9, "by hand", 9))
-    assert table.log(1).entries[0].own is None
+    assert table.log(1).entries[0].ledger_commit is None
     with pytest.raises(Exception, match="no_such_column"):
         insert(table.rows([]).selectExpr("no_such_column"), table.ref, table.own(), {0: (0, 1)})
     names = ("write.txnAppId", "write.txnVersion", "commitInfo.userMetadata")

@@ -255,7 +255,7 @@ def test_every_record_is_accounted_for_and_none_is_there_twice_when_the_broker_w
             until(lambda: "dead-letters" in watcher.pauses or complete(watcher, 10))
             assert not complete(watcher, 10), "it is reported as done, without its dead letters"
             assert events.ids() == accepted(10), "its rows landed, and nothing past it"
-            assert events.state().done.at(0) == 5
+            assert events.state().published.at(0) == 5
         time.sleep(fault.away)
         fault.heal(site)
         healed = time.monotonic()

@@ -88,7 +88,7 @@ def test_the_stream_says_so_when_its_marks_lie_beyond_the_end_of_the_topic(
     # As after an unclean election of a leader: the topic is the same, and ends before what was read.
     beyond = Marks({0: 500})
     ledger_commit = replace(
-        state.newest, seq=state.seq + 1, base=state.version, token="r/x/1", marks=beyond, done=beyond
+        state.newest, seq=state.seq + 1, base=state.version, token="r/x/1", marks=beyond, published=beyond
     )
     append_nothing(flow.spark, flow.table, ledger_commit, flow.rows.schema)
     monkeypatch.setattr(start_module, "settled_ends", partial(settled_ends, availability=0.0))

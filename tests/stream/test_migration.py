@@ -101,7 +101,7 @@ class Person:
         if not (Path(str(self.table(green=green).path)) / "_delta_log").exists():
             return []
         entries = DeltaLog(self.flow.spark, self.table(green=green))(1000).entries
-        return [e.own for e in reversed(entries) if e.own is not None]
+        return [e.ledger_commit for e in reversed(entries) if e.ledger_commit is not None]
 
     def ids(self, *, green: bool = False) -> list[int]:
         rows = self.flow.spark.read.format("delta").load(str(self.table(green=green).path))

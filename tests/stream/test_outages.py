@@ -128,7 +128,7 @@ def test_batches_become_replayable_dead_letters_and_land_by_themselves_when_the_
         until(lambda: (f"{NAME}/table", "CLOSED") in one.watcher.changes)
         jumped = [c for c in events.ledger_commits() if c.jumped]
         assert sum(to - at for c in jumped for at, to in c.jumped.values()) == 4
-        assert events.state().marks == events.state().done
+        assert events.state().marks == events.state().published
         events.produce(good(5))
         # What the outage turned into dead letters lands by itself, and the bad record stays one.
         until(lambda: events.ids() == [0, 1, 2, 3, 4, 5])
@@ -196,7 +196,7 @@ def test_dead_letters_of_an_outage_land_when_the_process_restarts_before_their_r
         newest = events.state().newest
         assert newest is not None
         assert newest.replay_due > 0
-        assert events.state().done == events.state().marks
+        assert events.state().published == events.state().marks
         assert one.stop() < 30
     assert events.ids() == [0]
     events.land(breaker=BREAKER)
@@ -207,7 +207,7 @@ def test_dead_letters_of_an_outage_land_when_the_process_restarts_before_their_r
     assert len(events.accounted()) == 4
     newest = events.state().newest
     assert newest is not None
-    assert (newest.replay_due, newest.marks) == (0, newest.done)
+    assert (newest.replay_due, newest.marks) == (0, newest.published)
     version = events.state().version
     events.land(breaker=BREAKER)
     assert events.state().version == version, "what is replayed stays so"

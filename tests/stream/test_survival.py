@@ -180,7 +180,7 @@ def test_missing_records_land_again_once_when_the_table_was_restored(stream: Mak
     for start in (0, 4, 8):
         events.produce(*[good(i) for i in range(start, start + 4)], BAD)
     events.land(processing=FIVE_A_BATCH)
-    versions = [e.version for e in _entries(events) if e.own is not None]
+    versions = [e.version for e in _entries(events) if e.ledger_commit is not None]
     DeltaTable.forPath(events.spark, str(events.table.path)).restoreToVersion(versions[-3])
     assert events.ids() == list(range(4))
     events.produce(good(12))
@@ -202,7 +202,7 @@ def test_missing_records_land_again_when_the_table_is_restored_while_the_stream_
     events = stream()
     events.produce(*[good(i) for i in range(10)])
     events.land(processing=FIVE_A_BATCH)
-    restore_to = [e.version for e in _entries(events) if e.own is not None][-2]
+    restore_to = [e.version for e in _entries(events) if e.ledger_commit is not None][-2]
     original = batch_module.IngestBatch._append
     restored: list[bool] = []
 
