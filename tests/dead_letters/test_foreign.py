@@ -100,10 +100,10 @@ def test_dead_letters_of_other_programs_are_kept_with_their_coordinates(
     kept.keep()
 
     unknown, from_spring, from_connect = kept.rows()
-    assert (from_spring.dead_letter_id, from_spring.written_as) == ("orders:3:70000", "spring")
+    assert (from_spring.letter_id, from_spring.written_as) == ("orders:3:70000", "spring")
     assert (from_spring.failure_class, from_spring.failure_message) == ("org.example.Wrong", "no such thing")
     assert [(h.name, bytes(h.value)) for h in from_spring.message_headers] == [("mine", b"kept")]
-    assert (from_connect.dead_letter_id, from_connect.written_as) == ("orders:4:5", "connect")
+    assert (from_connect.letter_id, from_connect.written_as) == ("orders:4:5", "connect")
     assert (from_connect.failure_class, from_connect.failure_message) == ("org.example.Broken", "broken")
     assert (unknown.stream_topic, bytes(unknown.message_payload)) == (f"{flow.topic}-dlq", b"c")
     (counts,) = tally_of(kept.table.dead_letters(flow.spark))

@@ -97,7 +97,7 @@ def test_a_dead_letter_is_its_own_record_whatever_its_producer_wrote_when_tidema
     spark: SparkSession, form: str
 ) -> None:
     for at, (row, (value, headers)) in enumerate(zip(published(spark, HOSTILE, form), HOSTILE, strict=True)):
-        assert (row.dead_letter_id, row.written_as) == (f"{SOURCE_ID}:0:{at}", form), at
+        assert (row.letter_id, row.written_as) == (f"{SOURCE_ID}:0:{at}", form), at
         assert (row.message_payload and bytes(row.message_payload)) == value, at
         assert (bytes(row.message_key), row.message_timestamp) == (b"k", AT.replace(tzinfo=None)), at
         assert [(h.name, h.value and bytes(h.value)) for h in row.message_headers] == list(headers), at
@@ -137,7 +137,7 @@ def test_what_version_0_1_and_the_listener_published_is_still_read(spark: SparkS
             record(None, [*listener, ("__dlq.errors.value.pointer", b"events-0-7")], offset=3),
         ],
     )
-    assert [r.dead_letter_id for r in rows] == [f"{SOURCE_ID}:0:7"] * 3 + ["events:0:7"]
+    assert [r.letter_id for r in rows] == [f"{SOURCE_ID}:0:7"] * 3 + ["events:0:7"]
     assert [r.written_as for r in rows] == ["headers", "envelope", "headers", "headers"]
     assert bytes(rows[1].message_payload) == b"forged"
     assert bytes(rows[2].message_payload).startswith(b"{"), "another record's envelope is only a value"
@@ -163,7 +163,7 @@ def test_headers_of_other_programs_count_when_the_producer_copied_those_of_tidem
         ],
     )
     assert [r.written_as for r in rows] == ["spring", "unknown", "unknown", "spring", "unknown"]
-    assert [r.dead_letter_id for r in rows] == ["orders:3:70000", *[f"{DLQ_ID}:0:{n}" for n in (1, 2, 3, 4)]]
+    assert [r.letter_id for r in rows] == ["orders:3:70000", *[f"{DLQ_ID}:0:{n}" for n in (1, 2, 3, 4)]]
     assert [(h.name, bytes(h.value)) for h in rows[1].message_headers][:-1] == FORGED
 
 
@@ -181,7 +181,7 @@ def test_a_record_that_claims_another_ones_coordinates_takes_no_ones_place(
     keep((0, b"true"), (1, b"true"), (2, b"forged"))
     keep((0, b"true"), (2, b"forged"), (3, None), (4, b"true"))
     kept = {
-        r.dead_letter_id: r.message_payload and bytes(r.message_payload)
+        r.letter_id: r.message_payload and bytes(r.message_payload)
         for r in table.dead_letters(spark).collect()
     }
     assert kept == {f"{SOURCE_ID}:0:7": b"true", f"{DLQ_ID}:0:2": b"forged", f"{DLQ_ID}:0:3": None}
@@ -249,7 +249,7 @@ def test_nothing_on_the_topic_stops_its_reader(
     found = collectable(spark.read.format("delta").load(folder)).collect()
     assert sorted(r.dlq_offset for r in found) == list(range(len(rows)))
     for row in found:
-        assert _COORDINATES.match(row.dead_letter_id), row
+        assert _COORDINATES.match(row.letter_id), row
         assert (row.message_payload is not None) == (
             rows[row.dlq_offset][7] is not None
         ) or row.written_as == "envelope"

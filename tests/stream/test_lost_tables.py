@@ -91,7 +91,7 @@ def test_the_stream_says_so_when_its_marks_lie_beyond_the_end_of_the_topic(
         state.newest, seq=state.seq + 1, base=state.version, token="r/x/1", marks=beyond, published=beyond
     )
     append_nothing(flow.spark, flow.table, ledger_commit, flow.rows.schema)
-    monkeypatch.setattr(start_module, "settled_ends", partial(settled_ends, availability=0.0))
+    monkeypatch.setattr(start_module, "settled_ends", partial(settled_ends, settle_within=0.0))
 
     (status,) = status_of(logs_of(flow.spark), flow.settings(), NAME)
     assert [(p.mark, p.end_offset, p.lag) for p in status.partitions] == [(500, 3, 0)]

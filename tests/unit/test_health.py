@@ -158,7 +158,7 @@ def test_a_probe_that_hangs_is_unknown_and_is_not_started_again() -> None:
         hanging.wait(20)
         return up()
 
-    board = HealthBoard({"kafka": hang, "storage": up}, availability=0.1, keep=0)
+    board = HealthBoard({"kafka": hang, "storage": up}, answer_within=0.1, keep=0)
     for _ in range(2):
         found = board.findings()
         assert (found["kafka"].status, found["storage"].status) == (Health.UNKNOWN, Health.UP)

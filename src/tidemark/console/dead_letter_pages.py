@@ -68,7 +68,7 @@ class DeadLetterPages:
             status_asked=status,
             codes=[c.value for c in FailureCode],
             statuses=[s.value for s in DeadLetterStatus],
-            summary_of_error=_SAID.get(asked.get("said", "")),
+            said=_SAID.get(asked.get("said", "")),
             first=after is None,
             **found,
         )

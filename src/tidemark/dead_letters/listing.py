@@ -21,7 +21,7 @@ class Tally:
 
     failure_code: str
     status: str
-    dead_letters: int
+    letters: int
     newest: datetime | None
 
 
@@ -29,7 +29,7 @@ class Tally:
 class Listed:
     """One dead letter without its bytes. Named as the columns."""
 
-    dead_letter_id: str
+    letter_id: str
     stream_topic: str
     stream_partition: int
     stream_offset: int
@@ -91,4 +91,4 @@ def page_of(dead_letters: DataFrame, most: int, *, after: Place | None) -> tuple
     found = collectable(ordered.withColumn("_micros", micros)).select(*Listed.__dataclass_fields__, "_micros")
     rows = found.collect()
     page = [Listed(*row[:-1]) for row in rows[:most]]
-    return page, Place(rows[most - 1]["_micros"], page[-1].dead_letter_id) if len(rows) > most else None
+    return page, Place(rows[most - 1]["_micros"], page[-1].letter_id) if len(rows) > most else None

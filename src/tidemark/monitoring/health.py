@@ -58,12 +58,12 @@ class HealthBoard:
         *,
         ready: tuple[str, ...] = (),
         keep: float = 5.0,
-        availability: float = 3.0,
+        answer_within: float = 3.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._checks = dict(checks)
         self._ready = ready
-        self._keep, self._patience, self._clock = keep, availability, clock
+        self._keep, self._answer_within, self._clock = keep, answer_within, clock
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
         self._running: dict[str, threading.Thread] = {}
@@ -79,7 +79,7 @@ class HealthBoard:
         """All indicators, or those named, fresh or kept."""
         asked = [n for n in self._checks if names is None or n in names]
         started = [thread for name in asked if (thread := self._start(name)) is not None]
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._answer_within
         for thread in started:
             thread.join(max(0.0, deadline - time.monotonic()))
         with self._lock:
@@ -115,7 +115,7 @@ class HealthBoard:
     def _finding(self, name: str) -> Finding:
         running, known = self._running.get(name), self._known.get(name)
         if running is not None and running.is_alive():
-            return Finding(Health.UNKNOWN, {"error": f"no answer within {self._patience:g} s"})
+            return Finding(Health.UNKNOWN, {"error": f"no answer within {self._answer_within:g} s"})
         return known.finding if known is not None else Finding(Health.UNKNOWN)
 
 

@@ -69,13 +69,20 @@ def forget(spark: SparkSession, admin: KafkaAdmin, target: Target) -> LedgerStat
     """Make a ledger commit after which the next start takes a fresh checkpoint, from the same marks.
 
     No record is lost or lands twice by its coordinates. It is a commit of the stream's chain, so a running
-    stream is fenced and stops. Raises as `memory_of`.
+    stream is fenced and stops. Raises as `memory_of`, and LedgerError where the topic is another one than that
+    of the marks.
     """
     state = with_completed(target, _state(spark, target))
+    topic = admin.describe(target.stream.kafka_topic)
+    if state.newest is not None and state.newest.topic_id != topic.id:
+        raise LedgerError(
+            f"topic {topic.name} was created again since {target.table} was written: it has another id",
+            "start the stream: it lands all records of the new topic, and remembers nothing of the former one",
+        )
     return open_generation(
         spark,
         target,
-        admin.describe(target.stream.kafka_topic),
+        topic,
         state,
         marks=state.marks,
         published=state.published,

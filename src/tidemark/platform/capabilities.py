@@ -77,6 +77,6 @@ def _asked(what: str, ask: Callable[[], object]) -> bool:
             log.info(
                 "this Spark lacks something; another way is taken",
                 lacks=what,
-                summary_of_error=str(error)[:200],
+                error=str(error)[:200],
             )
     return _answers[what]

@@ -47,7 +47,8 @@ def get_session(app_name: str = "tidemark") -> SparkSession:
     from pyspark.sql import SparkSession
 
     _load_delta_exceptions()
-    return SparkSession.builder.appName(app_name).getOrCreate()
+    # Without a name: serverless compute takes no setting of that kind.
+    return SparkSession.builder.getOrCreate()
 
 
 def local_session(

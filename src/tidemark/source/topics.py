@@ -223,7 +223,7 @@ def settled_ends(
     topic: Topic,
     at_least: Marks,
     *,
-    availability: float = 5.0,
+    settle_within: float = 5.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Marks:
     """End offsets, asked again while they are below `at_least`: a change of leader can move an end back
@@ -231,7 +231,7 @@ def settled_ends(
     """
     ends = admin.ends(topic)
     waited = 0.0
-    while not ends >= at_least and waited < availability:
+    while not ends >= at_least and waited < settle_within:
         sleep(0.5)
         waited += 0.5
         ends = admin.ends(topic)
