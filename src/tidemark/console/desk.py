@@ -112,7 +112,7 @@ class OpenDeadLetters:
         for stream in self._desk.streams:
             tally = self._desk.tally(stream)
             self._codes[stream] = [
-                (t.failure_code, t.dead_letters) for t in tally if t.status == DeadLetterStatus.NEW
+                (t.failure_code, t.letters) for t in tally if t.status == DeadLetterStatus.NEW
             ]
             waiting = sum(count for _, count in self._codes[stream])
             self._metrics.set("tidemark_dead_letters_open", waiting, stream=stream)
