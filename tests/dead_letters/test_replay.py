@@ -137,7 +137,7 @@ def test_a_dead_letter_is_parked_when_it_failed_three_times(kept: DeadLetters) -
 
 def test_a_dead_letter_is_open_again_when_the_table_is_restored_to_before_its_row(kept: DeadLetters) -> None:
     flow, before, version = kept.stream, kept.stream.ids(), kept.stream.state().version
-    fix = {"choice": Selection(codes=("MALFORMED_JSON",)), "edit": PayloadEdit(expression="'{\"id\": 9}'")}
+    fix = {"selection": Selection(codes=("MALFORMED_JSON",)), "edit": PayloadEdit(expression="'{\"id\": 9}'")}
     assert kept.replay(**fix).resolved == 1
     assert flow.ids() == sorted([*before, 9])
 
