@@ -87,24 +87,3 @@ def test_the_environment_and_the_caller_override_settings(tmp_path: Path) -> Non
     assert conf["spark.jars"] == f"{tmp_path}/a.jar,{tmp_path}/b.jar"
     assert conf["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:9000"
     assert local_conf([], environ={})["spark.driver.memory"] == "2g"
-
-
-def test_columns_ask_the_jvm_for_no_name_twice(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    from py4j.clientserver import JavaClient
-
-    asked: list[str] = []
-    send = JavaClient.send_command
-
-    def told(self: JavaClient, command: str, *args: object, **named: object) -> object:
-        if command.startswith("r\n"):
-            asked.append(command)
-        return send(self, command, *args, **named)
-
-    def made() -> None:
-        F.concat(F.lit("a"), F.when(F.col("b") > 1, F.upper("c")), F.array("d"))
-
-    made()
-    monkeypatch.setattr(JavaClient, "send_command", told)
-    made()
-    # Which session is active is asked each time.
-    assert [x for x in asked if "functions" in x or "PythonUtils" in x] == []

@@ -84,8 +84,8 @@ def test_one_line_says_how_many_were_dead_lettered_and_why(scene: Scenes) -> Non
         one.wait_committed({0: 2})
     told = [line for line in lines if line["event"] == "dead letters published"]
     assert {line["log_level"] for line in told} == {"info"}
-    assert sum(line["letters"] for line in told) == 2
-    assert all(sum(line["codes"].values()) == line["letters"] for line in told)
+    assert sum(line["dead_letters"] for line in told) == 2
+    assert all(sum(line["codes"].values()) == line["dead_letters"] for line in told)
 
 
 @pytest.mark.guarantee("case: dlq-01", "consumers: a value too large for the DLQ")

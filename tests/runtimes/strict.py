@@ -88,6 +88,7 @@ def read_by_client(python: str) -> frozenset[str]:
     """Settings that the client's own code names."""
     (folder,) = Path(python).absolute().parents[1].glob("lib/python3*/site-packages/pyspark/sql")
     files = [*(folder / "connect").rglob("*.py"), folder / "pandas/conversion.py"]
+    files += (folder.parent / "errors").rglob("*.py")
     return frozenset(name for file in files for name in _SETTING.findall(file.read_text(encoding="utf-8")))
 
 
