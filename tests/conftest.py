@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -130,7 +131,10 @@ def running_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
         },
     )
     yield session
-    session.stop()
+    # A thread has a connection of its own: a call that a test broke off may have left its answer on this one's.
+    stopping = threading.Thread(target=session.stop)
+    stopping.start()
+    stopping.join()
 
 
 @pytest.fixture(scope="session")
