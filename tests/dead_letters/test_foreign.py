@@ -107,7 +107,7 @@ def test_dead_letters_of_other_programs_are_kept_with_their_coordinates(
     assert (from_connect.failure_class, from_connect.failure_message) == ("org.example.Broken", "broken")
     assert (unknown.stream_topic, bytes(unknown.message_payload)) == (f"{flow.topic}-dlq", b"c")
     (counts,) = tally_of(kept.table.dead_letters(flow.spark))
-    assert (counts.failure_code, counts.status, counts.dead_letters) == ("UNKNOWN", "new", 3)
+    assert (counts.failure_code, counts.status, counts.letters) == ("UNKNOWN", "new", 3)
     assert counts.newest is not None
     assert counts.newest.isoformat() == "9999-12-31T23:59:59.999999"
 

@@ -88,7 +88,7 @@ def test_a_hundred_thousand_dead_letters_are_listed_and_replayed_when_the_driver
         done = kept.replay()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    assert {(r.failure_code, r.dead_letters) for r in summary} == {
+    assert {(r.failure_code, r.letters) for r in summary} == {
         ("TYPE_MISMATCH", 90_000),
         ("RULE_VIOLATED", 10_000),
     }
