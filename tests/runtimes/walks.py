@@ -103,7 +103,7 @@ def expected(*, session: str, has: dict[str, bool], modes: bool) -> dict[str, An
         "replayed": {"chosen": 2, "resolved": 2, "already": 0, "rejected": 0, "parked": 0},
         "replayed again": {"chosen": 0, "resolved": 0, "already": 0, "rejected": 0, "parked": 0},
         "names": ["mended", "mended", "n1", "n2", "n3"],
-        "status": {name: {"lag": 0, "problem": None, "kind": "BATCH"} for name in streams},
+        "status": {name: {"lag": 0, "problem": None, "kind": "batch"} for name in streams},
         "backfill": {"read": 3, "accepted": 1, "changed": 0, "missing": 0, "rejected": 1},
         "compared": True,
         "maintained": ["compacted", "vacuumed"],
