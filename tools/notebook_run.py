@@ -22,7 +22,7 @@ from rich.console import Console
 from tidemark.bundle.notebook_source import cells_of
 from tidemark.contract.errors import NonRetriableError, TidemarkError, UsageError
 from tidemark.dev.broker import EmbeddedBroker
-from tidemark.dev.producers import SampleRecord, create_topic, produce
+from tidemark.dev.producers import SampleRecord, admin, create_topic, produce
 from tidemark.dev.samples import sample_events
 
 TARGET = "notebook"
@@ -75,8 +75,10 @@ class NotebookRunner:
         }
         (self.folder / "conf" / f"tidemark.{TARGET}.yml").write_text(yaml.safe_dump(overlay))
         create_topic(self.bootstrap, TOPIC, 3, retention_ms="-1")
+        there = admin(self.bootstrap).list_topics(timeout=10).topics
         for name in ("bim-report-requested", "bim-report-requested-dlq"):
-            create_topic(self.bootstrap, name, 6)
+            if name not in there:
+                create_topic(self.bootstrap, name, 6)
         events = sample_events(records, bad_share=0.1, seed=1)
         produce(
             self.bootstrap,
