@@ -92,8 +92,8 @@ class DeadLetterPages:
         stream = fields.get("stream", "")
         noted(request, "bring in dead letters", {"why": "asked for in the console", **fields}, stream=stream)
         await run_in_threadpool(self.desk.bring_in, stream)
-        summary_of_error = {"stream": stream, "said": "brought-in"}
-        return redirect(request, f"/dead-letters?{urlencode(summary_of_error)}")
+        query = {"stream": stream, "said": "brought-in"}
+        return redirect(request, f"/dead-letters?{urlencode(query)}")
 
     async def _done(
         self, request: Request, stream: str, dead_letter: str, fields: dict[str, str], value: str | None
@@ -115,14 +115,14 @@ class DeadLetterPages:
             desk.replay, stream, dead_letter, value=edited, dry_run=dry, by=who, why=why
         )
         kept = value if dry or not replayed.resolved else None
-        summary_of_error, landed = _told(replayed), bool(replayed.resolved)
+        outcome, landed = _told(replayed), bool(replayed.resolved)
         return await self._shown(
             request,
             stream,
             dead_letter,
             value=kept,
-            done=summary_of_error if landed else None,
-            problem=None if landed else summary_of_error,
+            done=outcome if landed else None,
+            problem=None if landed else outcome,
         )
 
     async def _shown(

@@ -106,5 +106,5 @@ def report_pages(reports: LateReports, types: Sequence[str], metrics: Metrics) -
     ]
 
 
-def _back(request: Request, **summary_of_error: str) -> Response:
-    return redirect(request, f"/report-requests?{urlencode(summary_of_error)}")
+def _back(request: Request, **query: str) -> Response:
+    return redirect(request, f"/report-requests?{urlencode(query)}")

@@ -174,9 +174,9 @@ class JobExecution:
         state = run.state
         life = state.life_cycle_state if state else None
         result = state.result_state if state else None
-        summary_of_error = (state.state_message if state else None) or ""
+        reported = (state.state_message if state else None) or ""
         name = result.value if result else life.value if life else "UNKNOWN"
-        message = f"run {self.run_id} ended {name}: {summary_of_error}".rstrip(": ")
+        message = f"run {self.run_id} ended {name}: {reported}".rstrip(": ")
         if result is RunResultState.SUCCESS:
             return self._in_part() or BatchResult.success()
         if life is not RunLifeCycleState.TERMINATED or result in PLATFORM_RESULTS:
@@ -186,12 +186,12 @@ class JobExecution:
     def _in_part(self) -> BatchResult | None:
         """What the job wrote about single records; a file that cannot be read fails the whole batch."""
         try:
-            summary_of_error = json.loads(self._files[1].read_text())
+            reported = json.loads(self._files[1].read_text())
             failures = {
                 int(index): Failure("DatabricksJob", str(why), category="JOB", condition="RECORD_FAILED")
-                for index, why in summary_of_error.get("failed", {}).items()
+                for index, why in reported.get("failed", {}).items()
             }
-            untouched = [int(index) for index in summary_of_error.get("untouched", ())]
+            untouched = [int(index) for index in reported.get("untouched", ())]
             return BatchResult.of_failures(len(self._batch), failures, untouched)
         except FileNotFoundError:
             return None

@@ -95,10 +95,8 @@ def run_demo(
             # The records are dated 2024: a broker's usual week of retention would take them at once.
             create_topic(broker.bootstrap, subject.topic, PARTITIONS, retention_ms="-1")
             write_configuration(files, bootstrap=broker.bootstrap, records=records)
-            summary_of_error = (
-                f"topic {subject.topic} with {PARTITIONS} partitions; configuration {files.configuration}"
-            )
-            narrator.say(summary_of_error)
+            made = f"topic {subject.topic} with {PARTITIONS} partitions; configuration {files.configuration}"
+            narrator.say(made)
             produced = _produce(narrator, files, broker.bootstrap, records)
             runs = _land(narrator, files, produced)
             audit_result = _audit(narrator, files, broker.bootstrap, produced, runs)

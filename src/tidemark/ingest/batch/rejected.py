@@ -25,7 +25,7 @@ _SURELY_FITS = 8 * LARGEST_CARRIED_BYTES
 """A topic that takes this much takes every record that is carried along, in an envelope too."""
 _ENVELOPE = records.ENVELOPE_DDL.replace(f"{records.TIMESTAMP} TIMESTAMP", f"{records.TIMESTAMP} BIGINT")
 CARRIED_SCHEMA = f"{_ENVELOPE}, {records.FAILURE} {records.FAILURE_DDL}"
-"""Rejected records in the driver: their timestamps are microseconds (`census.Census`)."""
+"""Rejected records in the driver: their timestamps are microseconds (`counts.BatchCounts`)."""
 
 
 def publish_rejected(

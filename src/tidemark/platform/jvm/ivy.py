@@ -67,7 +67,7 @@ def download(sizes: Mapping[Artifact, int], folder: Path) -> dict[Artifact, Path
         ),
         *("-retrieve", f"{folder}/[organisation]@[artifact]@[revision].[ext]"),
     ]
-    summary_of_error = _run(command, sizes)
+    output_lines = _run(command, sizes)
     paths = {a: folder / f"{a.organisation}@{a.name}@{a.version}.jar" for a in sizes}
     if lacking := [str(a) for a, path in paths.items() if not path.is_file()]:
         words = (
@@ -78,7 +78,7 @@ def download(sizes: Mapping[Artifact, int], folder: Path) -> dict[Artifact, Path
             "timed out",
             "SSLHandshake",
         )
-        unreachable = next((line for line in summary_of_error if any(word in line for word in words)), None)
+        unreachable = next((line for line in output_lines if any(word in line for word in words)), None)
         reason = (
             f"the Maven repository does not answer ({unreachable.strip()})" if unreachable else "not found"
         )
@@ -88,7 +88,7 @@ def download(sizes: Mapping[Artifact, int], folder: Path) -> dict[Artifact, Path
 
 def _run(command: list[str], sizes: Mapping[Artifact, int]) -> list[str]:
     """Runs Ivy and moves a progress bar by its lines; returns them."""
-    summary_of_error: list[str] = []
+    output_lines: list[str] = []
     by_ivy_name = {f"{a.organisation}#{a.name};{a.version}!": size for a, size in sizes.items()}
     progress = Progress(
         TextColumn("{task.description}"),
@@ -106,10 +106,10 @@ def _run(command: list[str], sizes: Mapping[Artifact, int]) -> list[str]:
         task = progress.add_task(f"Downloading {len(sizes)} jars, once", total=sum(sizes.values()))
         assert ivy.stdout is not None
         for line in ivy.stdout:
-            summary_of_error.append(line)
+            output_lines.append(line)
             if "[SUCCESSFUL ]" in line:
                 progress.advance(task, next((size for name, size in by_ivy_name.items() if name in line), 0))
-    return summary_of_error
+    return output_lines
 
 
 def _ivy_jar() -> Path:
