@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -22,6 +23,8 @@ FAILURE_TYPE = T.StructType(
     + [T.StructField("faults", T.ArrayType(T.StructType([T.StructField(n, T.StringType()) for n in _TEXTS])))]
 )
 _UNWRAPPED = "_unwrapped"
+_WITH_HEADERS = "_with_headers"
+_HEADERS_AT = records.ENVELOPE_COLUMNS.index(records.HEADERS)
 
 
 def decoded(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
@@ -30,9 +33,13 @@ def decoded(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
     By `mapInArrow`, which Spark has had since 3.3, and runs once whatever is asked of its result later.
     """
     columns = [F.col(c) for c in records.ENVELOPE_COLUMNS]
-    inside = None
+    headers = F.col(records.HEADERS)
+    given = columns.copy()
+    # Arrow for Java writes a NULL list in the time of all those before it: an empty one goes in its place.
+    given[_HEADERS_AT] = F.coalesce(headers, F.array().cast(records.HEADERS_DDL)).alias(records.HEADERS)
+    given.append(headers.isNotNull().alias(_WITH_HEADERS))
     if plan.decoder:
-        inside = decoder_named(plan.decoder)(F.col(records.PAYLOAD)).cast("binary")
+        given.append(decoder_named(plan.decoder)(F.col(records.PAYLOAD)).cast("binary").alias(_UNWRAPPED))
     decoder = Decoder(plan)
     kind = T.StructType(
         [
@@ -44,10 +51,8 @@ def decoded(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
             T.StructField("schema_id", T.LongType()),
         ]
     )
-    opened = envelopes.select(*columns, *([] if inside is None else [inside.alias(_UNWRAPPED)]))
-    schema = envelopes.select(*columns).schema
-    schema = T.StructType([*schema.fields, T.StructField(DECODED, kind)])
-    return opened.mapInArrow(_Mapped(decoder), schema)
+    schema = T.StructType([*envelopes.select(*columns).schema.fields, T.StructField(DECODED, kind)])
+    return envelopes.select(*given).mapInArrow(_Mapped(decoder), schema)
 
 
 class _Mapped:
@@ -64,4 +69,5 @@ class _Mapped:
                 found = self._decoder.decode_slice(payloads[each], None if inside is None else inside[each])
                 part = batch.slice(each.start, each.stop - each.start)
                 columns = [part.column(c) for c in records.ENVELOPE_COLUMNS]
+                columns[_HEADERS_AT] = pc.if_else(part.column(_WITH_HEADERS), columns[_HEADERS_AT], None)
                 yield pa.RecordBatch.from_arrays([*columns, found], [*records.ENVELOPE_COLUMNS, DECODED])
