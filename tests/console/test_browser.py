@@ -60,7 +60,7 @@ def running() -> Iterator[Callable[[StreamUnderTest], None]]:
         thread.join(60)
 
 
-def test_an_operator_sees_lag_fall_and_mends_a_dead_letter_with_nothing_but_the_keyboard(
+def test_lag_is_seen_and_a_dead_letter_fixed_when_only_the_keyboard_is_used(
     stream: Callable[..., StreamUnderTest],
     console: Callable[..., Serving],
     browser: Browser,

@@ -93,7 +93,7 @@ def test_a_write_needs_the_token_and_a_reason_and_is_logged_with_who_and_why(
     assert written == [("submit report", "ann", "month end"), ("cancel report", "ann", "not needed")]
 
 
-def test_everything_but_probes_is_closed_when_the_console_can_be_reached_from_outside(
+def test_all_but_probes_is_closed_when_the_console_is_reachable_from_outside(
     stream: Callable[..., StreamUnderTest], console: Callable[..., Serving]
 ) -> None:
     serving = console(stream(), host="0.0.0.0")

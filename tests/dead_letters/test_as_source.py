@@ -18,7 +18,7 @@ MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
 
 @pytest.mark.guarantee("case: time-06", "case: replay-02")
-def test_a_reader_of_the_table_sees_each_dead_letter_once_when_statuses_change_and_old_dead_letters_are_forgotten(
+def test_a_reader_sees_each_dead_letter_once_when_statuses_change_and_old_ones_go(
     stream: Callable[..., StreamUnderTest], dead_letters: Callable[[StreamUnderTest], DeadLetters]
 ) -> None:
     flow = stream()

@@ -30,7 +30,7 @@ MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
 
 @pytest.mark.guarantee("case: dlq-01")
-def test_all_bytes_are_in_the_table_and_a_pointer_on_the_topic_when_a_dead_letter_does_not_fit(
+def test_the_table_has_all_bytes_and_the_topic_a_pointer_when_a_dead_letter_is_large(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
@@ -122,7 +122,7 @@ def test_dead_letters_of_other_programs_are_kept_with_their_coordinates(
     assert flow.ids() == [1, 6, 6, 6]
 
 
-def test_no_record_takes_another_ones_place_when_its_producer_or_a_writer_of_the_dlq_topic_says_it_is_it(
+def test_no_record_takes_the_place_of_another_when_its_headers_claim_to_be_that_one(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
@@ -182,7 +182,7 @@ def published(flow: StreamUnderTest, offset: int) -> tuple[bytes, bytes, dict[st
 
 
 @pytest.mark.guarantee("case: dlq-03")
-def test_a_person_sees_mends_and_replays_a_dead_letter_by_the_command(
+def test_a_dead_letter_is_listed_fixed_and_replayed_when_a_person_uses_the_command(
     stream: MakeStream, dead_letters: MakeDeadLetters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flow = stream()

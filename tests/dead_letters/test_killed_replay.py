@@ -26,7 +26,7 @@ MENDED = "replace(payload, '\"not a number\"', '7')"
     "Each dead letter is kept once, and lands once",
 )
 @pytest.mark.timeout(900)
-def test_each_dead_letter_lands_once_and_is_resolved_once_its_row_is_there_when_the_replay_is_killed_at_every_step(
+def test_each_dead_letter_lands_once_when_its_replay_is_killed_at_every_step(
     stream: Callable[..., StreamUnderTest], dead_letters: Callable[[StreamUnderTest], DeadLetters]
 ) -> None:
     flow = stream(partitions=2)

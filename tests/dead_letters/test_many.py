@@ -55,7 +55,7 @@ def _generated_code(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
-def test_a_hundred_thousand_dead_letters_are_listed_and_replayed_when_the_driver_may_hold_few(
+def test_100000_dead_letters_are_listed_and_replayed_when_the_driver_may_hold_few(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()
@@ -98,7 +98,7 @@ def test_a_hundred_thousand_dead_letters_are_listed_and_replayed_when_the_driver
     assert peak < 32 * 2**20
 
 
-def test_a_replay_and_a_running_stream_do_not_hold_each_other_up_and_dead_letters_are_kept_beside_it(
+def test_batches_and_dead_letters_go_on_when_a_replay_runs_at_the_same_time(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream(
@@ -130,7 +130,7 @@ def test_a_replay_and_a_running_stream_do_not_hold_each_other_up_and_dead_letter
 
 
 @pytest.mark.guarantee("case: replay-01")
-def test_a_record_that_always_fails_is_parked_with_one_counter_when_it_went_round_by_the_topic(
+def test_a_record_that_always_fails_is_parked_when_its_replays_go_by_the_topic(
     stream: MakeStream, dead_letters: MakeDeadLetters
 ) -> None:
     flow = stream()

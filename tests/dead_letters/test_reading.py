@@ -93,7 +93,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("form", ["headers", "envelope"])
-def test_a_dead_letter_is_its_own_record_whatever_its_producer_wrote_when_tidemark_published_it(
+def test_a_dead_letter_has_its_own_coordinates_whatever_its_producer_wrote(
     spark: SparkSession, form: str
 ) -> None:
     for at, (row, (value, headers)) in enumerate(zip(published(spark, HOSTILE, form), HOSTILE, strict=True)):

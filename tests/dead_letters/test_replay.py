@@ -80,7 +80,7 @@ def dead_letter(kept: DeadLetters, offset: int) -> Row:
 
 
 @pytest.mark.guarantee("case: dlq-04")
-def test_a_fixed_dead_letter_lands_once_under_its_own_coordinates_when_it_is_replayed_twice(
+def test_a_fixed_dead_letter_lands_once_at_its_coordinates_when_replayed_twice(
     kept: DeadLetters,
 ) -> None:
     flow, before, others = kept.stream, kept.stream.ids(), kept.statuses()
@@ -159,7 +159,7 @@ def test_a_dead_letter_is_open_again_when_the_table_is_restored_to_before_its_ro
     assert dead_letter(kept, 5).status == "resolved"
 
 
-def test_a_row_lands_once_when_the_marks_go_back_between_a_replays_look_and_its_append(
+def test_a_row_lands_once_when_marks_go_back_before_the_append_of_a_replay(
     stream: MakeStream, dead_letters: MakeDeadLetters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = stream()

@@ -80,7 +80,7 @@ def test_each_record_lands_once_when_the_main_job_runs_over_spark_connect(
 
 
 @pytest.mark.timeout(600)
-def test_every_job_of_a_serverless_target_passes_where_settings_caches_and_checkpoints_are_refused(
+def test_every_serverless_job_passes_when_the_server_refuses_settings_and_caches(
     tmp_path: Path, broker: EmbeddedBroker, strict: tuple[str, Refusals]
 ) -> None:
     remote, refused = strict
@@ -98,7 +98,7 @@ def test_every_job_of_a_serverless_target_passes_where_settings_caches_and_check
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_mode_that_serverless_compute_cannot_run_stops_at_its_start_and_says_what_to_do(
+def test_a_mode_stops_at_its_start_with_advice_when_serverless_cannot_run_it(
     tmp_path: Path, broker: EmbeddedBroker, remote: str, mode: str
 ) -> None:
     config = configuration(tmp_path, broker, modes=True, only=mode)

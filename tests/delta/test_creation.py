@@ -26,7 +26,7 @@ SCHEMA = T.StructType(
 PLACE = {"bucket": "/", "path": "x"}
 
 
-def test_the_table_is_the_other_writers_when_that_one_has_made_its_folder_and_not_yet_its_commit(
+def test_the_table_of_another_writer_is_used_when_its_first_commit_is_still_to_come(
     spark: SparkSession, tmp: Callable[[str], str]
 ) -> None:
     elsewhere, path = tmp("elsewhere"), tmp("orders")

@@ -53,7 +53,7 @@ def shown_of(group: int) -> list[bytes]:
     return found
 
 
-def test_a_jvm_shows_no_key_bears_a_signal_to_all_and_takes_locale_and_folders_as_they_are(
+def test_a_jvm_hides_keys_and_survives_signals_in_any_locale_and_folder(
     tmp_path: Path,
 ) -> None:
     temporary = tmp_path / "a temporary folder"

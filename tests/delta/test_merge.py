@@ -84,7 +84,7 @@ def v(key: int, name: str | None, offset: int, changed: int | None = None, parti
     return key, name, changed, partition, offset
 
 
-def test_only_rows_whose_coordinates_are_not_there_are_inserted_when_a_batch_comes_again(
+def test_only_rows_with_absent_coordinates_are_inserted_when_a_batch_comes_again(
     table: Table,
 ) -> None:
     first = table.insert(v(1, "a", 0), v(2, "b", 1), ranges={0: (0, 2)})

@@ -150,7 +150,7 @@ def test_bytes_that_would_come_back_as_others_are_rejected(
     assert "the empty text" in rejected[1][records.FAILURE]["message"]
 
 
-def test_folders_that_are_too_long_together_or_end_with_a_dot_are_refused_where_the_store_refuses_them(
+def test_partition_folders_are_refused_when_the_store_cannot_hold_their_names(
     spark: SparkSession,
 ) -> None:
     rows = spark.createDataFrame([("a" * 200, "b" * 200), ("a", "b"), ("a", "b.")], "one STRING, two STRING")

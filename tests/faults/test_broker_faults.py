@@ -270,7 +270,7 @@ def test_every_record_is_accounted_for_and_none_is_there_twice_when_the_broker_w
     assert len(events.accounted()) == 15 - fault.taken
 
 
-def test_the_admin_answers_again_when_the_broker_that_its_client_asks_has_left_the_cluster(
+def test_the_admin_answers_again_when_the_broker_of_its_client_left_the_cluster(
     own_broker: EmbeddedBroker, follower: EmbeddedBroker
 ) -> None:
     follower.start()

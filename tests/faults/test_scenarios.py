@@ -67,7 +67,7 @@ def test_scenario_2_invalid_message_schema_is_quarantined_and_the_pipeline_conti
     "reliability: scenario 3",
     "fault: A writer is lost and one without its checkpoint takes over → It goes on at the marks",
 )
-def test_scenario_3_consumer_rebalance_keeps_exactly_once_when_a_writer_is_lost_and_another_takes_over(
+def test_scenario_3_consumer_rebalance_keeps_exactly_once_when_another_takes_over(
     stream: Make,
 ) -> None:
     events = stream(partitions=2)

@@ -172,7 +172,7 @@ def kafka_admin(section: dict[str, Any], tmp_path: Path) -> KafkaAdmin:
     return KafkaAdmin(parse_settings(json.dumps(text), root=tmp_path).kafka, timeout=4)
 
 
-def test_every_record_lands_over_tls_and_scram_when_the_user_has_exactly_the_documented_rights(
+def test_records_land_over_tls_and_scram_when_the_user_has_the_documented_rights(
     secured: Secured, events: Callable[[str], SecuredStream]
 ) -> None:
     stream = events("granted")
@@ -266,7 +266,7 @@ def test_offsets_can_be_asked_when_the_user_may_only_describe(
     "fault: A Kafka right is missing, or the password is wrong → "
     "The stream stops and names the right; no secret is reported"
 )
-def test_nothing_is_read_and_no_secret_is_reported_when_the_password_or_the_authority_is_wrong(
+def test_no_record_is_read_and_no_secret_shown_when_password_or_authority_is_wrong(
     secured: Secured, tmp_path: Path
 ) -> None:
     wrong = (

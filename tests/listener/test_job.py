@@ -232,7 +232,7 @@ def test_a_refused_start_stops_or_waits_by_its_kind(
     assert result.failures[0].scope is scope
 
 
-def test_records_are_committed_when_their_run_succeeds_and_the_run_is_cancelled_at_the_end(
+def test_records_are_committed_when_their_run_succeeds_and_a_stop_cancels_open_runs(
     api: Any, tmp_path: Path, scene: Callable[..., Scene]
 ) -> None:
     one = scene()

@@ -314,7 +314,7 @@ def test_reading_starts_at_the_tables_marks_when_the_handler_writes_a_table(scen
     assert events == ["dropped", "marks"]
 
 
-def test_a_partition_without_a_mark_starts_at_its_earliest_record_whatever_was_committed(
+def test_a_partition_starts_at_its_earliest_record_when_it_has_no_mark(
     scene: Scenes,
 ) -> None:
     one = scene(partitions=2)
@@ -381,7 +381,7 @@ def test_a_hanging_batch_is_left_uncommitted_when_the_shutdown_times_out(scene: 
     assert one.committed() == {}
 
 
-def test_the_member_stays_in_the_group_when_a_backoff_is_longer_than_the_poll_interval(scene: Scenes) -> None:
+def test_the_member_stays_in_the_group_when_a_backoff_exceeds_the_poll_interval(scene: Scenes) -> None:
     one = scene()
     one.fill([2])
     revoked: list[object] = []

@@ -34,7 +34,7 @@ def recreate(one: Scene) -> None:
 
 @pytest.mark.guarantee("case: kafka-01", "consumers: a topic created again")
 @pytest.mark.parametrize("sent", [2, 5])
-def test_all_records_of_the_successor_are_handed_over_when_a_topic_is_created_again_under_a_batch(
+def test_all_records_are_handed_over_when_the_topic_is_created_again_under_a_batch(
     scene: Scenes, sent: int
 ) -> None:
     """kafka-01: what is done of the former topic is not committed to its successor."""
@@ -62,7 +62,7 @@ def test_all_records_of_the_successor_are_handed_over_when_a_topic_is_created_ag
 
 
 @pytest.mark.guarantee("case: kafka-03", "consumers: transactions")
-def test_aborted_records_are_left_out_and_the_lag_is_0_when_producers_use_transactions(scene: Scenes) -> None:
+def test_aborted_records_are_left_out_and_lag_is_0_when_there_are_transactions(scene: Scenes) -> None:
     """kafka-03: a committed transaction of 2, an aborted one of 2, one plain record."""
     one = scene()
     producer = Producer({"bootstrap.servers": one.bootstrap, "transactional.id": one.topic, "log_level": 0})

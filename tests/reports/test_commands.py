@@ -143,7 +143,7 @@ def test_the_archived_report_is_printed_when_it_is_asked_for(project: Project, e
 
 
 @pytest.mark.guarantee("reports: lag per partition is monitored")
-def test_a_worker_tells_what_it_does_when_it_is_scraped(project: Project, echo: type[Echo]) -> None:
+def test_a_worker_answers_with_its_metrics_when_it_is_scraped(project: Project, echo: type[Echo]) -> None:
     settings, metrics, failures = load_settings(project.config), Metrics(), iter((RetriableError("down"),))
 
     def fail_once(*_: object) -> None:

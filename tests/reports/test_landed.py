@@ -100,7 +100,7 @@ def test_volume_counts_per_day(context: ReportContext) -> None:
     assert report.summary == {"days": 2, "records": 5}
 
 
-def test_completeness_tells_absent_and_doubled_offsets(context: ReportContext) -> None:
+def test_completeness_counts_absent_and_doubled_offsets(context: ReportContext) -> None:
     report = Completeness().make(asked("COMPLETENESS"), context)
     names = ("partition", "records", "first_offset", "last_offset", "absent", "doubled")
     assert [tuple(r[n] for n in names) for r in report.rows.to_pylist()] == [

@@ -97,7 +97,7 @@ def test_a_wrong_url_is_refused_without_its_password_when_it_is_no_known_databas
     assert "secret" not in str(refused.value)
 
 
-def test_a_database_that_cannot_be_reached_is_said_so_without_its_password() -> None:
+def test_the_error_hides_the_password_when_a_database_cannot_be_reached() -> None:
     (port,) = free_ports(1)
     with pytest.raises(RetriableError) as failed:
         open_store(Reports(database=f"postgresql://user:secret@127.0.0.1:{port}/reports"))

@@ -48,7 +48,7 @@ def events(flow: Workflow, count: int) -> list[object]:
 
 
 @pytest.mark.guarantee("reports: topic, group, 6 partitions")
-def test_topic_group_and_partitions_are_those_of_the_document_when_nothing_is_configured() -> None:
+def test_topic_group_and_partitions_are_the_documents_when_nothing_is_configured() -> None:
     settings = Reports()
     assert (settings.topic, settings.dlq) == ("bim-report-requested", "bim-report-requested-dlq")
     assert (settings.group_id, settings.partitions) == ("bim-report-workers", 6)
@@ -161,7 +161,7 @@ def test_a_live_in_progress_is_short_circuited_and_republished_when_its_owner_di
     assert len(events(flow, 2)) == 2
 
 
-def test_a_request_is_published_again_when_its_owner_gives_it_back_after_its_event_ended(
+def test_a_request_is_published_again_when_it_is_given_back_after_its_event_ended(
     workflow: Workflows,
 ) -> None:
     flow = workflow()

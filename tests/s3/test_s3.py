@@ -173,7 +173,7 @@ def test_every_record_lands_once_when_s3_fails_for_less_than_the_retries(
     "was written → "
     "The batch is retried and lands once; offsets are acknowledged only then",
 )
-def test_scenario_1_transient_s3_outage_is_retried_and_acknowledged_only_once_the_rows_are_there(
+def test_scenario_1_transient_s3_outage_is_acknowledged_only_when_the_rows_are_there(
     s3: FaultyS3, events: S3Stream
 ) -> None:
     acknowledged: list[int] = []
@@ -239,7 +239,7 @@ def test_the_stream_stops_and_names_the_reason_when_s3_refuses_it(s3: FaultyS3, 
     "fault: A second driver commits the same version on S3 → "
     "The later one is refused, and stops fenced; no commit is overwritten"
 )
-def test_the_writer_is_fenced_when_another_process_commits_the_same_batch_first_on_s3(
+def test_the_writer_is_fenced_when_another_process_commits_its_batch_first_on_s3(
     s3: FaultyS3, events: S3Stream
 ) -> None:
     version = events.state().version + 1
@@ -271,7 +271,7 @@ def test_the_writer_is_fenced_when_another_process_commits_the_same_batch_first_
     "fault: A second writer runs, on one machine or on S3; a frozen one wakes up after another took over → "
     "One stops, fenced; nothing doubles",
 )
-def test_one_of_two_processes_stops_fenced_and_each_record_lands_once_when_both_write_one_table_on_s3(
+def test_one_of_two_processes_is_fenced_and_rows_land_once_when_both_write_on_s3(
     new_events: Callable[[str], S3Stream],
 ) -> None:
     """A second deployment by mistake: this process, and another one with a checkpoint of its own."""

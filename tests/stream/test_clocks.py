@@ -30,7 +30,7 @@ NEVER = str(2**63 - 1)
     "fault: A producer's clock is hours ahead, or it sends microseconds as milliseconds → "
     "Its records land; dead letters are stamped when they are sent",
 )
-def test_records_from_the_future_land_and_their_dead_letters_are_stamped_when_they_are_sent(
+def test_future_records_land_and_dead_letters_have_the_time_when_they_are_sent(
     spark: SparkSession, broker: EmbeddedBroker, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     events = StreamUnderTest(spark, broker, topic(message_timestamp_after_max_ms=NEVER), tmp_path)
@@ -101,7 +101,7 @@ def test_a_time_that_no_producer_gave_is_never_taken_for_the_events(
 
 
 @pytest.mark.guarantee("case: time-06")
-def test_a_row_that_is_stamped_before_a_readers_mark_is_delivered_when_it_is_committed_after_it(
+def test_a_row_with_an_early_stamp_is_delivered_when_it_is_committed_later(
     stream: Callable[..., StreamUnderTest],
 ) -> None:
     """No column says when a row was committed: a reader goes by the table's versions."""

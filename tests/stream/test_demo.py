@@ -50,7 +50,7 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
         assert told_of in told.out
 
 
-def test_the_demo_leaves_nothing_behind_when_it_is_told_to_end(tmp_path: Path) -> None:
+def test_the_demo_leaves_nothing_behind_when_it_gets_a_signal(tmp_path: Path) -> None:
     demo = subprocess.Popen(
         [sys.executable, "-m", "tidemark.cli.app", "demo", "--records", "1000"],
         env={**os.environ, "TMPDIR": str(tmp_path)},

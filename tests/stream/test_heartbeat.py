@@ -89,7 +89,7 @@ def test_the_others_land_when_one_stream_of_the_application_fails(stream: Make) 
     assert events.ids() == [0]
 
 
-def test_the_running_stream_ends_cleanly_when_it_is_told_to_stop(stream: Make) -> None:
+def test_the_running_stream_ends_cleanly_when_it_is_stopped(stream: Make) -> None:
     events = stream()
     events.produce(good(0))
     running = events.ingest(processing={"batch-size": 1, "flush-interval": 1})

@@ -27,7 +27,7 @@ Make = Callable[..., StreamUnderTest]
     "fault: The topic is created again in mid-batch → What was read of the new one lands once, under its id",
 )
 @pytest.mark.parametrize("dies", [False, True])
-def test_no_record_lands_twice_when_the_topic_is_created_again_after_the_batch_looked_at_it(
+def test_no_record_lands_twice_when_the_topic_is_created_again_under_a_batch(
     stream: Make, monkeypatch: pytest.MonkeyPatch, dies: bool
 ) -> None:
     """The batch reads the new topic's first records and lands them under the old id."""

@@ -50,7 +50,7 @@ def commanded(flow: StreamUnderTest, *arguments: str) -> int:
 
 
 @pytest.mark.guarantee("case: kafka-02")
-def test_what_is_read_again_lands_once_and_what_is_skipped_is_on_record_when_marks_are_moved(
+def test_rows_land_once_and_skipped_offsets_are_on_record_when_marks_are_moved(
     stream: Make,
 ) -> None:
     flow = stream(partitions=2)
@@ -101,7 +101,7 @@ def test_what_is_read_again_lands_once_and_what_is_skipped_is_on_record_when_mar
     assert flow.ids() == [0, 1, 2, 3, 4, 5, 6, 7, 10], "what was skipped is not lost"
 
 
-def test_rows_are_corrected_and_added_when_a_range_is_decoded_again_under_other_rules(stream: Make) -> None:
+def test_rows_are_corrected_and_added_when_a_range_is_decoded_by_other_rules(stream: Make) -> None:
     flow = stream()
     flow.options["landing"] = {"destination": {"bucket": str(flow.folder), "path": "lake/raw"}}
     flow.produce(good(1), good(2), b'{"id": 3, "name": null}', good(4), BAD)
@@ -128,7 +128,7 @@ def test_rows_are_corrected_and_added_when_a_range_is_decoded_again_under_other_
     assert flow.ids() == [1, 2, 3, 4, 9]
 
 
-def test_two_deployments_are_equal_below_what_both_have_and_every_difference_is_reported(
+def test_every_difference_is_reported_when_two_deployments_are_compared(
     stream: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flow = stream()
@@ -163,7 +163,7 @@ def test_two_deployments_are_equal_below_what_both_have_and_every_difference_is_
 
 
 @pytest.mark.guarantee("case: ops-01", "case: ops-02")
-def test_upkeep_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) -> None:
+def test_maintenance_leaves_rows_and_marks_alone_while_a_stream_writes(stream: Make) -> None:
     flow = stream()
     for number, mode in enumerate(("kafka-native", "merge", "kafka-native")):
         flow.produce(good(number), BAD)

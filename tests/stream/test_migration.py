@@ -140,7 +140,7 @@ def write(flow: StreamUnderTest, file: str, *, mode: str = "kafka-native", green
     (flow.folder / file).write_text(json.dumps(document))
 
 
-def test_the_way_to_another_mode_and_back_is_the_runbooks_and_so_is_the_way_back_to_an_older_version(
+def test_the_runbooks_migration_and_rollback_work_when_they_are_followed(
     person: Person,
 ) -> None:
     flow = person.flow
@@ -168,7 +168,7 @@ def test_the_way_to_another_mode_and_back_is_the_runbooks_and_so_is_the_way_back
     assert len({(x["partition"], x["offset"]) for x in flow.dead_letters()}) == 2
 
 
-def test_nothing_is_lost_or_doubled_when_a_second_deployment_takes_over_and_the_first_one_comes_back(
+def test_nothing_is_lost_or_doubled_when_deployments_take_over_from_each_other(
     person: Person,
 ) -> None:
     flow = person.flow

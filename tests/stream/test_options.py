@@ -23,7 +23,7 @@ Make = Callable[..., StreamUnderTest]
 
 
 @pytest.mark.guarantee("case: decode-01", "case: merge-05", "case: kafka-11", "case: dlq-02")
-def test_every_record_lands_raw_beside_the_decoded_ones_when_the_stream_has_both_tables(stream: Make) -> None:
+def test_every_record_also_lands_raw_when_the_stream_has_a_landing_table(stream: Make) -> None:
     events = stream()
     raw = str(events.folder / "raw")
     headers = [("h", b"1"), ("h", b"2"), ("n", None)]
@@ -123,7 +123,7 @@ def test_a_column_has_its_declared_type_when_the_first_batch_holds_only_nulls(st
 
 
 @pytest.mark.guarantee("case: time-03")
-def test_records_land_by_close_of_business_date_when_the_stream_names_its_column_alone(stream: Make) -> None:
+def test_records_land_by_cob_date_when_the_stream_names_only_its_column(stream: Make) -> None:
     events = stream()
     columns = [{"name": "id", "type": "int"}, {"name": "cob", "type": "string"}]
     schema = {"type": "record", "name": "Event", "fields": columns}
@@ -161,7 +161,7 @@ def test_a_batch_lands_in_as_many_files_as_asked_when_the_topic_has_more_partiti
     assert len(events.accounted()) == 48
 
 
-def test_adopted_marks_come_from_the_rows_or_the_topic_when_the_table_lost_its_ledger(stream: Make) -> None:
+def test_adopted_marks_come_from_rows_or_topic_when_the_table_lost_its_ledger(stream: Make) -> None:
     events = stream(partitions=2)
     events.produce(*[SampleRecord(good(i), partition=i % 2) for i in range(6)])
     events.land()

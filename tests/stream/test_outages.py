@@ -106,7 +106,7 @@ def breaker_states(events: StreamUnderTest) -> dict[str, State]:
     "fault: The table is unavailable for longer than the retries → "
     "Batches become replayable dead letters, or wait; each record lands once",
 )
-def test_batches_become_replayable_dead_letters_and_land_by_themselves_when_the_table_was_unavailable(
+def test_batches_become_dead_letters_that_replay_when_the_table_was_unavailable(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = stream(partitions=2)
@@ -178,7 +178,7 @@ def test_dead_lettered_records_land_when_the_process_ends_before_the_table_is_ba
     "fault: The process ends after it, before its dead letters were replayed → "
     "The next process replays them: the ledger says that it is due",
 )
-def test_dead_letters_of_an_outage_land_when_the_process_restarts_before_their_replay(
+def test_dead_letters_of_an_outage_land_when_a_restart_comes_before_their_replay(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By default no DLQ table is kept, and none is there: the next process learns of it from the ledger."""
@@ -246,7 +246,7 @@ def test_dead_letters_are_read_from_the_earliest_when_retention_passed_their_rea
     "Batches become replayable dead letters, or wait; each record lands once",
 )
 @pytest.mark.parametrize(("faults", "policy"), [(EVERYTHING_AWAY, "dead-letter"), (TABLE_AWAY, "pause")])
-def test_the_batch_is_kept_and_lands_when_nothing_can_be_written_or_the_stream_is_to_pause(
+def test_the_batch_is_kept_and_lands_when_no_store_answers_or_the_stream_pauses(
     stream: Make, monkeypatch: pytest.MonkeyPatch, faults: str, policy: str
 ) -> None:
     events = stream()
@@ -275,7 +275,7 @@ def test_the_batch_is_kept_and_lands_when_nothing_can_be_written_or_the_stream_i
     assert [x["offset"] for x in events.dead_letters()] == ["2", "4"]
 
 
-def test_the_stream_ends_at_once_when_it_is_told_to_in_a_pause_of_an_hour(
+def test_the_stream_ends_at_once_when_it_is_stopped_in_a_pause_of_an_hour(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shorter pause would hide it: the next probe fails, and its retries notice the end too."""
@@ -295,7 +295,7 @@ def test_the_stream_ends_at_once_when_it_is_told_to_in_a_pause_of_an_hour(
     assert len(events.accounted()) == 2
 
 
-def test_a_bounded_run_ends_with_the_failure_and_the_next_one_lands_all_when_nothing_can_be_written(
+def test_a_bounded_run_fails_and_the_next_one_lands_all_when_no_store_answers(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = stream()

@@ -124,7 +124,7 @@ def test_one_of_two_writers_stops_and_nothing_doubles_when_both_run_on_one_strea
     "fault: The writer is killed, at each step of a batch and of keeping dead letters → "
     "The batch runs again; nothing is lost or doubled",
 )
-def test_nothing_is_lost_or_doubled_when_the_writer_is_killed_at_every_step_of_a_batch(stream: Make) -> None:
+def test_nothing_is_lost_or_doubled_when_the_writer_is_killed_at_every_step(stream: Make) -> None:
     """Each start in another mode than the one before, so that a kill lies between any two of them. And its
     dead letters are kept once, when what keeps them is killed at every step of that.
     """

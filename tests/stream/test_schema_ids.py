@@ -27,7 +27,7 @@ def landed(flow: StreamUnderTest) -> list[tuple[int, str | None]]:
 
 
 @pytest.mark.guarantee("case: decode-14", "fault tolerance: the schema registry")
-def test_new_schema_ids_widen_the_plan_before_anything_commits_when_a_registry_has_them(stream: Make) -> None:
+def test_new_schema_ids_widen_the_plan_before_a_commit_when_a_registry_has_them(stream: Make) -> None:
     with Registry() as registry:
         registry.schemas = {1: V1, 2: V2}
         flow = stream()

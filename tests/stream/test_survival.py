@@ -78,7 +78,7 @@ def test_a_batch_has_the_bounds_it_had_when_its_commit_is_gone_from_the_checkpoi
 @pytest.mark.guarantee(
     "fault: Schema or rules change between a crash and the restart → What was rejected and is right now lands"
 )
-def test_what_was_rejected_and_is_right_now_lands_when_rules_change_between_a_crash_and_the_restart(
+def test_what_was_rejected_lands_when_rules_change_between_a_crash_and_the_restart(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = stream()
@@ -148,7 +148,7 @@ def test_counts_and_dead_letters_are_whole_when_a_task_fails(
     "fault: A second writer runs, on one machine or on S3; a frozen one wakes up after another took over → "
     "One stops, fenced; nothing doubles",
 )
-def test_the_older_writer_is_fenced_when_another_one_committed_since_it_read_the_marks(
+def test_the_older_writer_is_fenced_when_another_committed_since_it_read_the_marks(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = stream()
@@ -265,7 +265,7 @@ def test_the_stream_stops_and_asks_when_the_table_was_emptied_or_replaced(
             rewind(landed.spark, admin, target, RewindTarget(offsets={0: 1}))
 
 
-def test_the_rows_of_the_newest_commit_land_again_when_its_file_was_damaged_and_moved_away(
+def test_rows_of_the_newest_commit_land_again_when_its_damaged_file_was_moved_away(
     stream: Make,
 ) -> None:
     events = stream()
@@ -312,7 +312,7 @@ def test_all_records_of_a_topic_created_again_land_when_the_stream_was_stopped(s
     "case: kafka-01",
     "fault: The topic is deleted and created again → It counts as a new source; all its records land",
 )
-def test_the_stream_stops_when_its_topic_is_created_again_under_it_and_the_next_start_lands_all(
+def test_the_stream_stops_and_the_next_start_lands_all_when_its_topic_is_recreated(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = stream()

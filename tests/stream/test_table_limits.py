@@ -92,7 +92,7 @@ def test_a_constraint_of_the_table_costs_its_record_alone(stream: Make) -> None:
     assert dead_letters(events)[7] == "RULE_VIOLATED"
 
 
-def test_a_constraint_that_no_record_can_be_judged_by_stops_the_stream_with_what_violates_it(
+def test_the_stream_stops_with_the_values_when_a_constraint_on_a_clock_is_violated(
     stream: Make,
 ) -> None:
     events = stream()

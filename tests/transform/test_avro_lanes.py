@@ -306,7 +306,7 @@ def test_schemas_that_do_not_resolve_are_reported_when_a_record_comes() -> None:
     assert outcome.faults[0].found == "the writer has no field b, and it has no default, at byte 0"
 
 
-def test_values_out_of_their_columns_range_are_told_by_field() -> None:
+def test_the_field_is_named_when_a_value_is_out_of_the_range_of_its_column() -> None:
     schema = record(
         n=record("N", t=logical("long", "timestamp-millis")),
         d=logical("bytes", "decimal", precision=10, scale=2),

@@ -42,7 +42,7 @@ PIECES += [
         (b"", A, None),
     ],
 )
-def test_a_payload_is_told_by_its_ends_and_its_delimiter(
+def test_a_format_is_detected_by_the_ends_and_the_delimiter_of_a_payload(
     payload: bytes, all_three: Format, json_csv: Format | None
 ) -> None:
     assert format_of(payload, (J, C, A), CsvDialect()) == all_three

@@ -355,9 +355,7 @@ def test_the_last_value_counts_when_the_stream_is_not_strict(spark: SparkSession
     assert found[2].row.id == 3
 
 
-def test_each_kind_of_broken_text_has_its_code_when_it_is_told_apart(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_each_kind_of_broken_text_has_its_own_code(spark: SparkSession, tmp_path: Path) -> None:
     plan = plan_of(spark, tmp_path, DDL)
     expected = {
         b'{"a":"x"': "MALFORMED_JSON",

@@ -178,7 +178,7 @@ def test_a_default_is_for_a_field_that_is_absent(spark: SparkSession, tmp_path: 
         ("{} x", None),
     ],
 )
-def test_what_is_not_json_is_told_by_its_place(text: str, found: str | None) -> None:
+def test_the_fault_names_the_place_when_a_text_is_not_json(text: str, found: str | None) -> None:
     outcome = lanes(DDL)[1].decide(text.encode())
     assert outcome.code == ("MALFORMED_JSON" if found else "TRAILING_DATA")
     assert outcome.faults[0].found == found

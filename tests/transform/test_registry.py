@@ -88,7 +88,7 @@ ORDER = {"type": "record", "name": "Order", "namespace": "acme", "fields": [
 RECURSIVE = record({"name": "a", "type": ["null", "R"]})
 
 
-def test_a_schema_is_read_with_those_that_it_refers_to_and_another_kind_costs_its_records_alone(
+def test_a_schema_is_read_with_its_references_and_other_kinds_reject_their_records(
     spark: SparkSession, tmp_path: Path, registry: Registry
 ) -> None:
     registry.answers = {

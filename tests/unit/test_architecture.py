@@ -29,6 +29,7 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 WITHOUT_SPARK = {"contract", "config"}
 JVM_INTERNALS = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "sparkContext", "rdd"}
 MODULES = sorted(SOURCE.rglob("*.py"))
+TESTS = sorted(Path(__file__).parents[1].rglob("test_*.py"))
 
 
 def room_of(module: Path) -> str | None:
@@ -120,6 +121,16 @@ def test_a_function_is_short(module: Path) -> None:
     ]
     long = {f.name: f.end_lineno - f.lineno + 1 for f in functions if f.end_lineno}
     assert {name: lines for name, lines in long.items() if lines > 70} == {}
+
+
+def test_the_name_of_a_test_has_at_most_80_characters() -> None:
+    names = [
+        node.name
+        for file in TESTS
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    assert [name for name in names if len(name) > 80] == []
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ class Told(SilentObserver):
         self.events.append(("breaker", name, old, new))
 
 
-def test_what_a_batch_tells_in_another_process_reaches_the_observers_of_this_one(tmp_path: Path) -> None:
+def test_events_of_a_batch_in_another_process_reach_the_observers_of_this_one(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint" / "told"
     folder.mkdir(parents=True)
     (folder / "0-of-a-former-run.json").write_text("{}")
@@ -201,7 +201,7 @@ def test_what_a_batch_tells_in_another_process_reaches_the_observers_of_this_one
         assert observer is told, "at home the observers hear it themselves"
 
 
-def test_a_batch_goes_on_when_it_cannot_tell_of_itself(tmp_path: Path) -> None:
+def test_a_batch_goes_on_when_its_events_cannot_be_sent(tmp_path: Path) -> None:
     (tmp_path / "told").write_text("a file where the folder should be")
     EventRelay(str(tmp_path / "told")).paused("s", destination="table", delay=1.0, error="away")
 

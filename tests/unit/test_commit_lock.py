@@ -26,7 +26,7 @@ with commit_lock(TableRef(path=sys.argv[1])):
 
 
 @pytest.mark.guarantee("fault tolerance: the lock is held")
-def test_the_lock_is_given_up_with_a_clear_answer_when_another_process_is_frozen_in_its_commit(
+def test_the_lock_is_given_up_with_a_reason_when_its_holder_is_frozen(
     tmp_path: Path,
 ) -> None:
     table = TableRef(path=str(tmp_path))

@@ -155,7 +155,7 @@ def test_starting_offsets_are_the_consumers_unless_the_stream_names_them(tmp_pat
     assert parse_settings(latest, root=tmp_path, environ={}).stream("orders").starting_offsets == "latest"
 
 
-def test_relative_folders_lie_under_the_project_and_schemas_beside_the_file(tmp_path: Path) -> None:
+def test_relative_folders_lie_under_the_project_and_schemas_next_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "a.ddl").write_text("a INT")
     text = BASE.replace("bucket: lake", "bucket: ./lake").replace("{ddl: a STRING}", "{file: a.ddl}")

@@ -81,7 +81,7 @@ def test_a_form_that_is_too_large_is_refused(console: httpx.Client) -> None:
     assert "tidemark dead-letters replay" in answer.json()["hint"]
 
 
-def test_a_form_of_endless_fields_and_one_to_sign_in_that_is_large_are_refused_at_once(
+def test_forms_are_refused_at_once_when_they_have_endless_fields_or_are_large(
     console: httpx.Client,
 ) -> None:
     began = time.monotonic()

@@ -115,7 +115,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("name", list(SETS))
-def test_a_sample_set_makes_a_configuration_without_a_fault_and_records_of_both_fates(
+def test_a_sample_set_makes_a_valid_configuration_and_records_of_both_routes(
     tmp_path: Path, name: str
 ) -> None:
     files = DemoFiles(tmp_path, subject_of(name))

@@ -60,7 +60,7 @@ def test_a_batch_is_not_run_when_its_records_would_all_be_late(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("damage", ["", "v1", "v1\nnot json", 'v1\n{"batchWatermarkMs": null}'])
-def test_nothing_is_said_about_a_clock_that_cannot_be_read(tmp_path: Path, damage: str) -> None:
+def test_no_problem_is_seen_when_the_clock_cannot_be_read(tmp_path: Path, damage: str) -> None:
     found = checkpoint(tmp_path, (NOON, NOON))
     (tmp_path / "offsets/0").write_text(damage)
     assert found.clock() is None

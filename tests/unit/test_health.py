@@ -98,7 +98,9 @@ def test_a_process_is_not_ready_until_every_stream_has_started() -> None:
         (ShutdownRequested("the end"), None),
     ],
 )
-def test_a_table_is_told_to_fail_by_what_is_its_own_failure(error: Exception, told: str | None) -> None:
+def test_a_failed_try_of_the_table_is_reported_when_the_failure_is_its_own(
+    error: Exception, told: str | None
+) -> None:
     tried: list[tuple[str, str | None]] = []
 
     class Tried(SilentObserver):
@@ -203,7 +205,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     found.server.stop()
 
 
-def test_health_tells_each_indicator_and_liveness_never_fails_with_a_dependency(served: Served) -> None:
+def test_health_lists_each_indicator_and_liveness_never_fails_with_a_dependency(served: Served) -> None:
     answer = served.client.get("/actuator/health")
     assert (answer.status_code, answer.json()["status"]) == (200, "UP")
     assert answer.json()["components"]["kafka"] == {"status": "UP", "details": {"topics": 1}}
@@ -344,7 +346,7 @@ def test_clients_that_send_slowly_or_take_nothing_are_hung_up_on_and_keep_nobody
     assert took == [b"quick"]
 
 
-def test_a_port_that_is_taken_is_said_so(served: Served) -> None:
+def test_the_error_names_the_port_when_it_is_taken(served: Served) -> None:
     with pytest.raises(UsageError, match="cannot listen on"):
         HttpServer(served.server, host="127.0.0.1", port=served.server.port).start()
 

@@ -52,7 +52,7 @@ def test_the_usual_folders_are_searched_when_nothing_is_set(tmp_path: Path) -> N
     assert find_java(environ={}, folders=(f"{tmp_path}/jvm/*",)).home == tmp_path / "jvm" / "b-21"
 
 
-def test_what_was_found_and_how_to_install_is_said_when_no_java_fits(tmp_path: Path) -> None:
+def test_the_error_says_what_was_found_and_how_to_install_when_no_java_fits(tmp_path: Path) -> None:
     new = java_that_says(tmp_path / "new", "25.0.1")
     broken = java_that_says(tmp_path / "broken", "17.0.1", status=1)
     environ = {"JAVA_HOME": str(new), "PATH": str(broken / "bin")}

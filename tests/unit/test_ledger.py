@@ -91,7 +91,7 @@ def test_a_table_without_ledger_commits_has_no_marks() -> None:
     assert state_of(LogPage([], complete=True)) == LedgerState(version=-1)
 
 
-def test_the_newest_ledger_commit_tells_marks_and_seq_when_others_commit_after_it() -> None:
+def test_marks_and_seq_are_the_newest_ledger_commits_when_others_commit_after_it() -> None:
     state = three_batches().add("OPTIMIZE").add("WRITE", {"mode": "Append"}).state
     assert (state.marks, state.seq, state.version, state.newest_version) == (Marks({0: 30}), 3, 5, 3)
     assert not state.restored
@@ -132,15 +132,13 @@ def test_what_is_published_goes_back_with_the_marks_when_the_table_is_restored()
     )
 
 
-def test_marks_of_a_former_incarnation_of_the_topic_are_not_those_of_the_next_when_it_is_restored_to() -> (
-    None
-):
+def test_marks_of_a_former_topic_are_not_the_next_ones_when_it_is_restored_to() -> None:
     log = three_batches().batch(5, topic_id="again").restore(2)
     assert (log.state.marks, log.state.published, log.state.high_water) == (Marks(), Marks(), Marks({0: 5}))
     assert log.state.restored
 
 
-def test_nothing_is_marked_when_the_table_is_restored_to_before_the_first_ledger_commit() -> None:
+def test_there_are_no_marks_when_a_restore_goes_before_the_first_ledger_commit() -> None:
     state = three_batches().restore(0).state
     assert (state.marks, state.high_water) == (Marks(), Marks({0: 30}))
 
@@ -189,7 +187,7 @@ def test_the_lowest_marks_it_can_mean_hold_when_restored_to_a_timestamp(text: st
     assert state.high_water == Marks({0: 30})
 
 
-def test_the_lowest_marks_hold_when_they_went_back_among_the_versions_a_timestamp_can_mean() -> None:
+def test_the_lowest_marks_hold_when_a_restore_by_time_can_mean_several_versions() -> None:
     # Batches at 03:00, 06:00 and 09:00, a rewind to 5 at 12:00, a batch at 15:00; the text says 13:00.
     log = three_batches().batch(5, kind=CommitKind.REWIND, high_water=Marks({0: 30})).batch(8)
     state = log.restore_to("2026-03-01 13:00:00").state
@@ -202,7 +200,7 @@ def test_the_lowest_marks_hold_when_they_went_back_among_the_versions_a_timestam
     assert later.restore_to("2026-03-02 10:00:00").state.marks == Marks({0: 5})
 
 
-def test_versions_that_a_restore_took_back_are_passed_on_by_every_commit_that_follows() -> None:
+def test_versions_that_a_restore_took_back_are_passed_on_by_every_later_commit() -> None:
     log = three_batches().restore(1)
     assert log.state.undone == ((1, 4),)
     log.batch(10, kind=CommitKind.OPEN, undone=log.state.undone)
@@ -303,7 +301,7 @@ def test_the_table_is_refused_when_its_rows_were_taken_away_during_a_batch() -> 
         read_state(three_batches().add("TRUNCATE").batch(40, base=3))
 
 
-def test_the_table_is_refused_right_after_the_commit_when_its_rows_were_taken_away_since_the_base() -> None:
+def test_the_table_is_refused_after_the_commit_when_its_rows_went_since_the_base() -> None:
     # The next commit's base is above both: who does not look now never learns of it.
     mine = ledger_commit(4, 40, base=3)
     for log in (
@@ -324,7 +322,7 @@ def test_the_table_is_refused_when_it_is_restored_to_a_version_that_was_emptied(
         read_state(log.batch(10).restore(4))
 
 
-def test_the_table_is_taken_when_a_restore_brought_back_the_rows_that_were_taken_away() -> None:
+def test_the_table_is_accepted_when_a_restore_brought_back_its_rows() -> None:
     state = three_batches().add("TRUNCATE").restore(3).state
     assert (state.marks, state.restored) == (Marks({0: 30}), True)
 

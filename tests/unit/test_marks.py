@@ -72,7 +72,7 @@ def test_a_ledger_commit_says_the_same_when_read_back(ledger_commit: LedgerCommi
 
 
 @given(COMMITS)
-def test_the_metadata_holds_no_more_than_what_is_said(ledger_commit: LedgerCommit) -> None:
+def test_the_metadata_has_no_key_for_a_value_that_is_absent(ledger_commit: LedgerCommit) -> None:
     body = json.loads(ledger_commit.to_json())[METADATA_KEY]
     assert not [name for name, value in body.items() if value in (None, "", {})]
     assert body["seq"] == ledger_commit.seq

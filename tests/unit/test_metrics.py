@@ -159,7 +159,7 @@ def test_an_append_to_the_metrics_table_is_the_rarer_the_longer_one_takes(took: 
     assert pause_after(took, every=10.0) == pause
 
 
-def test_what_streams_tell_becomes_metrics_and_what_health_asks_for() -> None:
+def test_events_of_streams_become_metrics_and_answers_for_health() -> None:
     metrics = Metrics()
     observer = MetricsObserver(metrics)
     observer.stream_started("s", topic="t", topic_id="i", table="x", marks=Marks({0: 5}), fresh=True)

@@ -59,7 +59,7 @@ def test_no_table_is_asked_when_a_batch_lies_beyond_marks_and_ceiling(
     assert new_offsets_of(bounds, state(marks)).all_fresh
 
 
-def test_the_table_decides_between_done_and_marks_after_a_crash_before_the_dead_letters() -> None:
+def test_the_table_decides_between_done_and_marks_when_dead_letters_were_not_sent() -> None:
     new_offsets = new_offsets_of(
         Bounds(Marks({0: 10}), Marks({0: 40})), state(Marks({0: 30}), Marks({0: 20}))
     )

@@ -57,7 +57,7 @@ def test_an_endless_trigger_is_refused_when_the_compute_is_serverless(tmp_path: 
     assert not open_notebook(given, environ={"DATABRICKS_RUNTIME_VERSION": "19.0"}).available_now
 
 
-def test_a_widget_that_is_not_declared_and_a_part_that_is_not_there_are_said() -> None:
+def test_the_error_names_a_widget_or_a_part_when_it_is_not_there() -> None:
     local = LocalDbutils()
     with pytest.raises(UsageError, match="no widget"):
         local.widgets.get("lost")

@@ -13,7 +13,7 @@ from tidemark.resilience.classification import classifier_for
 MASTER = "spark://10.0.0.1:7077"
 
 
-def test_executors_get_the_options_that_decoding_needs_when_they_are_processes_of_their_own() -> None:
+def test_executors_get_the_options_for_decoding_when_they_are_own_processes() -> None:
     options = local_conf([], master=MASTER, environ={})["spark.executor.extraJavaOptions"].split()
     assert set(AVRO_LIMITS) <= set(options)
     assert "-Duser.timezone=UTC" in options

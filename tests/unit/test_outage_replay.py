@@ -141,7 +141,7 @@ def test_only_the_recording_is_done_again_when_a_batch_was_under_way(monkeypatch
     assert recorded == [0]
 
 
-def test_nothing_is_replayed_while_the_table_is_unavailable_or_a_jump_is_not_recorded(
+def test_no_replay_starts_while_the_table_is_unavailable_or_a_jump_unrecorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, _, recorded = replaying(monkeypatch, [lambda _: 0])

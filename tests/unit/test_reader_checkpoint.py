@@ -49,7 +49,7 @@ def test_a_reader_begins_under_its_own_name_and_goes_on_there(tmp_path: Path) ->
     assert chosen(tmp_path, earliest=10) == NAME
 
 
-def test_what_retention_took_is_said_and_the_rest_is_read_when_it_passed_the_reader(tmp_path: Path) -> None:
+def test_lost_offsets_are_logged_and_the_rest_is_read_when_retention_passed_a_reader(tmp_path: Path) -> None:
     made(tmp_path, NAME, at=10)
     with capture_logs() as lines:
         assert chosen(tmp_path, earliest=25) == f"{NAME}-2"

@@ -13,7 +13,7 @@ from tidemark.config.reading.load import load_settings
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_stream_that_the_readme_writes_has_no_fault_and_lands_beside_its_configuration(
+def test_the_readmes_stream_has_no_fault_and_its_table_lies_in_its_folder(
     tmp_path: Path,
 ) -> None:
     block = re.search(

@@ -48,7 +48,7 @@ PYTHON = (
         ("x" * 5000, "xxx", "x…"),
     ],
 )
-def test_every_line_of_a_message_is_said_and_no_line_of_a_trace(text: str, first: str, last: str) -> None:
+def test_a_summary_has_every_line_of_a_message_and_none_of_a_trace(text: str, first: str, last: str) -> None:
     line = summary_of_error(RuntimeError(text))
     assert line.startswith(first)
     assert line.endswith(last)

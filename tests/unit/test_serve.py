@@ -99,7 +99,7 @@ def test_an_edit_is_a_literal_whatever_is_in_it() -> None:
     assert PayloadEdit.to('it\'s a \\ "test"').expression == "'it\\'s a \\\\ \"test\"'"
 
 
-def test_a_place_in_the_list_of_dead_letters_comes_back_from_the_address_and_nothing_else_is_one() -> None:
+def test_a_place_in_the_dead_letter_list_is_read_from_the_address_or_refused() -> None:
     for place in (Place(1_720_000_000_000_000, "t:0:5~x"), Place(None, "z"), Place(-5, "q")):
         assert Place.of(str(place)) == place
     for text in ("", "~", "x~y", "9" * 40 + "~a", "' OR 1=1~--"):

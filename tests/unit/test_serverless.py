@@ -75,7 +75,7 @@ def test_a_notebook_on_serverless_compute_stops_at_a_mode_that_cannot_run_there(
     assert open_notebook(given, environ={"DATABRICKS_RUNTIME_VERSION": "18.0"}).settings.streams
 
 
-def test_a_notebook_finds_the_configuration_above_it_whatever_the_working_directory_is(
+def test_a_notebook_finds_the_configuration_when_the_working_directory_is_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = notebook(tmp_path, document(), config="")

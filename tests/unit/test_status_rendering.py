@@ -80,7 +80,7 @@ def test_a_hostile_dead_letter_is_only_shown_on_the_terminal() -> None:
     assert text.count("[bold]not ours[/bold] [/]") >= 10
 
 
-def test_a_listed_message_does_not_repeat_the_code_that_stands_beside_it() -> None:
+def test_a_listed_message_does_not_repeat_the_code_in_the_column_before_it() -> None:
     row = {"failure_code": "RULE_VIOLATED", "failure_message": "RULE_VIOLATED: quantity must be positive"}
     assert _cell(row, "failure_message").plain == "quantity must be positive"
     assert _cell({**row, "failure_message": None}, "failure_message").plain == ""

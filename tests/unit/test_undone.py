@@ -56,7 +56,7 @@ def test_ranges_stay_few_and_forget_no_version_when_restores_are_many() -> None:
     assert not is_undone(998, undone)
 
 
-def test_what_was_undone_and_the_seq_of_replays_are_passed_on_by_batches_and_generations() -> None:
+def test_undone_versions_and_the_seq_of_replays_are_passed_on_by_later_commits() -> None:
     plan: Any = SimpleNamespace(
         stream="s", run="r", topic=SimpleNamespace(id="t"), table=TableRef(path="t"), checkpoint_id="c"
     )
@@ -75,7 +75,7 @@ def test_what_was_undone_and_the_seq_of_replays_are_passed_on_by_batches_and_gen
         assert (commit.undone, commit.replay_seq) == (((2, 4),), 7)
 
 
-def test_every_version_so_far_is_undone_when_a_table_is_adopted_to_land_everything_again() -> None:
+def test_all_versions_are_undone_when_a_table_is_adopted_to_land_all_again() -> None:
     undone = begun_anew(STATE).undone
     assert all(is_undone(version, undone) for version in range(STATE.version + 1))
     assert not is_undone(STATE.version + 1, undone)

@@ -34,7 +34,7 @@ def test_a_record_that_the_broker_cannot_give_back_is_named_with_what_to_do() ->
     assert Classifier().classify(raised.value).action is Action.STOP
 
 
-def test_a_record_that_the_broker_cannot_give_back_is_not_retried_by_whoever_reads_it() -> None:
+def test_reading_is_not_retried_when_the_broker_cannot_give_a_record_back() -> None:
     assert Classifier().classify(RuntimeError(TRACE)).action is Action.STOP
 
 
