@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ SPAN = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(?:src|tests|docs|conf|fixtures|requirements)/[\w.{}*/-]*\w")
 COMMAND = re.compile(r"(?<![\w./:=-])tidemark ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?(?![\w:])")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+IMPORT = re.compile(r"^ *from (tidemark[\w.]*) import ([\w, ]+)$")
 MAKE = re.compile(r"(?<!\w)make ([a-z][a-z-]*)")
 TEST = re.compile(r"\btest_\w+_\w+\b(?!\.py)")
 TEST_NAMES = {
@@ -80,6 +82,17 @@ def wrong_commands(text: str) -> list[str]:
     return wrong
 
 
+def missing_names(text: str) -> list[str]:
+    """Names that code of the page imports from Tidemark, and that are not there."""
+    found = [match.groups() for code in code_in(text) if (match := IMPORT.match(code))]
+    return [
+        f"{module}.{name}"
+        for module, names in found
+        for name in names.split(", ")
+        if not hasattr(importlib.import_module(module), name)
+    ]
+
+
 def command_named(name: str) -> TyperCommand | TyperGroup | None:
     entry = next((e for e in COMMANDS if e.name == name and is_there(e.module)), None)
     return load_command(entry.module, name) if entry else None
@@ -91,6 +104,7 @@ def test_a_page_names_only_what_is_there(page: Path) -> None:
     assert missing_links(page, text) == []
     assert missing_files(text) == []
     assert wrong_commands(text) == []
+    assert missing_names(text) == []
     assert [t for code in code_in(text) for t in MAKE.findall(code) if t not in TARGETS] == []
     tests = {t for code in code_in(text) for t in TEST.findall(code)}
     assert tests - TEST_NAMES == set()
@@ -110,6 +124,8 @@ def test_what_is_not_there_is_noticed_when_a_page_names_it() -> None:
     )
     assert missing_links(ROOT / "README.md", text) == ["nowhere.md"]
     assert missing_files(text) == ["src/tidemark/nowhere.py"]
+    python = "```python\nfrom tidemark.contract.marks import Marks, Nothing\n```\n"
+    assert missing_names(python) == ["tidemark.contract.marks.Nothing"]
     assert wrong_commands(text) == ["tidemark fly", "tidemark ingest --sideways", "tidemark broker dance"]
 
 
