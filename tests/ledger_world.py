@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from tests.ledger_letters import Coordinate, DeadLetters
+from tests.ledger_dead_letters import Coordinate, DeadLetters
 from tests.ledger_rules import Rule
 
 from tidemark.config.destination import TableRef
