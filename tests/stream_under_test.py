@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.config.destination import TableRef
@@ -116,6 +117,12 @@ class StreamUnderTest:
 
     def ids(self) -> list[int]:
         return sorted(r["id"] for r in self.rows.select("id").collect())
+
+    def holds(self, ddl: str, *rows: tuple[Any, ...]) -> None:
+        """The table has these rows in these columns, and no other row."""
+        expected = self.spark.createDataFrame(rows, ddl)
+        there = self.rows.select(*expected.columns)
+        assert_df_equality(there, expected, ignore_row_order=True, ignore_nullable=True)
 
     def state(self) -> LedgerState:
         return read_state(DeltaLog(self.spark, self.table))
