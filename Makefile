@@ -126,12 +126,18 @@ notebook: .venv/.installed ## Run a notebook on a local broker: make notebook NA
 	@$(BIN)/python -m tidemark.platform.jvm.ready
 	@$(BIN)/python -m tools.notebook_run $(or $(NAME),ingest)
 
+.PHONY: notebooks
+notebooks: .venv/.installed ## Run every notebook in a kernel that has nothing of Tidemark but what its first cell installs
+	@$(BIN)/python -m tidemark.platform.jvm.ready
+	@$(BIN)/python -m tools.plain_notebooks
+
 .PHONY: dbx
-dbx: .venv/.installed ## Write conf/deployment.yml for workspaces on dbx, and have dbx read it
+dbx: .venv/.installed ## Write conf/deployment.yml for workspaces on dbx, and have dbx deploy it to a stand-in
 	@$(BIN)/tidemark bundle dbx
 	@[ -x build/dbx/bin/python ] || $(UV) venv --quiet --python $(BIN)/python build/dbx
 	@$(UV) pip sync --quiet --python build/dbx/bin/python --require-hashes requirements/dbx.txt
-	@build/dbx/bin/python -W ignore .ci/read_deployment.py conf/deployment.yml
+	@PATH="$$PWD/$(BIN):$$PATH" sh .ci/wheel
+	@$(BIN)/python .ci/deploy_by_dbx.py build/dbx/bin/dbx conf/deployment.yml
 
 .PHONY: wheel
 wheel: .venv/.uv ## Build the wheel into dist/; one that is equal stays as it is

@@ -27,6 +27,11 @@ from tidemark.dev.samples import sample_events
 
 TARGET = "notebook"
 TOPIC = "user.events.v1"
+IN_ORDER = (
+    *("create_tables", "ingest", "dead_letters", "explore/records", "explore/dead_letters"),
+    *("replay", "maintenance", "report_worker"),
+)
+"""Every notebook, each after those that give it something to see."""
 BEFORE = {
     "dead_letters": ("ingest",),
     "replay": ("ingest", "dead_letters"),

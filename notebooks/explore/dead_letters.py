@@ -7,6 +7,7 @@
 
 # Opened by a person, it brings the package: the wheel of the deployment, or the checkout it lies in.
 import importlib.util
+import shlex
 from pathlib import Path
 
 if importlib.util.find_spec("tidemark") is None:
@@ -14,7 +15,7 @@ if importlib.util.find_spec("tidemark") is None:
     here = Path("/Workspace" + context.notebookPath().get())
     root = next(p for p in [*here.parents, *Path.cwd().parents] if (p / "conf/tidemark.yml").exists())
     package = next(iter(sorted(root.glob("app/*.whl"))), root)
-    get_ipython().run_line_magic("pip", f"install --quiet {package}")
+    get_ipython().run_line_magic("pip", f"install --quiet {shlex.quote(str(package))}")
     dbutils.library.restartPython()
 
 # COMMAND ----------

@@ -6,21 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tools.notebook_run import notebook_runner
+from tools.notebook_run import IN_ORDER, notebook_runner
 
 from tidemark.dev.broker import EmbeddedBroker
 
 ROOT = Path(__file__).parents[2]
-IN_ORDER = (
-    "create_tables",
-    "ingest",
-    "dead_letters",
-    "explore/records",
-    "explore/dead_letters",
-    "replay",
-    "maintenance",
-    "report_worker",
-)
 
 
 def shown(executed: Path) -> str:
