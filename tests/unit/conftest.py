@@ -11,11 +11,11 @@ import structlog
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    root, room = logging.getLogger(), logging.getLogger("tidemark")
-    before = (list(root.handlers), root.level, list(room.handlers), room.level, room.propagate)
+    root, ours = logging.getLogger(), logging.getLogger("tidemark")
+    before = (list(root.handlers), root.level, list(ours.handlers), ours.level, ours.propagate)
     yield
     structlog.reset_defaults()
-    root.handlers[:], room.handlers[:] = before[0], before[2]
+    root.handlers[:], ours.handlers[:] = before[0], before[2]
     root.setLevel(before[1])
-    room.setLevel(before[3])
-    room.propagate = before[4]
+    ours.setLevel(before[3])
+    ours.propagate = before[4]

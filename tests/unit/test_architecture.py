@@ -25,14 +25,14 @@ ORDER = [
     {"dev"},
     {"cli"},
 ]
-LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
+LEVEL = {package: level for level, packages in enumerate(ORDER) for package in packages}
 WITHOUT_SPARK = {"contract", "config"}
 JVM_INTERNALS = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "sparkContext", "rdd"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 TESTS = sorted(Path(__file__).parents[1].rglob("test_*.py"))
 
 
-def room_of(module: Path) -> str | None:
+def package_of(module: Path) -> str | None:
     parts = module.relative_to(SOURCE).parts
     return parts[0] if len(parts) > 1 else None
 
@@ -60,11 +60,11 @@ def imported_modules(text: str, known: set[str]) -> set[str]:
 
 def faults_of(module: Path, text: str) -> list[str]:
     """Packages that this module imports against the order."""
-    room = room_of(module)
-    if room is None:
+    package = package_of(module)
+    if package is None:
         return []
-    rooms = {name.split(".")[1] for name in imported(text) if name.startswith("tidemark.")}
-    return [other for other in rooms - {room} if other in LEVEL and LEVEL[other] >= LEVEL[room]]
+    packages = {name.split(".")[1] for name in imported(text) if name.startswith("tidemark.")}
+    return [other for other in packages - {package} if other in LEVEL and LEVEL[other] >= LEVEL[package]]
 
 
 def test_there_are_modules_to_look_at() -> None:
@@ -72,8 +72,8 @@ def test_there_are_modules_to_look_at() -> None:
 
 
 def test_every_package_has_its_place_in_the_order() -> None:
-    rooms = {room for module in MODULES if (room := room_of(module))}
-    assert rooms <= set(LEVEL), f"new packages: {rooms - set(LEVEL)}"
+    packages = {package for module in MODULES if (package := package_of(module))}
+    assert packages <= set(LEVEL), f"new packages: {packages - set(LEVEL)}"
 
 
 def test_the_architecture_page_has_the_packages_in_their_order() -> None:
@@ -134,7 +134,7 @@ def test_the_name_of_a_test_has_at_most_80_characters() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [m for m in MODULES if room_of(m) != "platform"], ids=lambda m: str(m.relative_to(SOURCE))
+    "module", [m for m in MODULES if package_of(m) != "platform"], ids=lambda m: str(m.relative_to(SOURCE))
 )
 def test_jvm_internals_are_used_in_platform_alone(module: Path) -> None:
     attributes = {n.attr for n in ast.walk(ast.parse(module.read_text())) if isinstance(n, ast.Attribute)}
@@ -142,7 +142,7 @@ def test_jvm_internals_are_used_in_platform_alone(module: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [m for m in MODULES if room_of(m) in WITHOUT_SPARK], ids=lambda m: str(m.relative_to(SOURCE))
+    "module", [m for m in MODULES if package_of(m) in WITHOUT_SPARK], ids=lambda m: str(m.relative_to(SOURCE))
 )
 def test_the_vocabulary_and_the_configuration_need_no_spark(module: Path) -> None:
     assert [name for name in imported(module.read_text()) if name.split(".")[0] in {"pyspark", "delta"}] == []
