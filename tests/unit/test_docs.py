@@ -110,6 +110,21 @@ def test_a_page_names_only_what_is_there(page: Path) -> None:
     assert tests - TEST_NAMES == set()
 
 
+def test_every_page_that_the_code_names_is_there_or_a_source_document() -> None:
+    documents = set(
+        re.findall(r"^`([\w-]+\.md)`:", (ROOT / "docs" / "requirements.md").read_text(), re.MULTILINE)
+    )
+    assert len(documents) == 5
+    named = {
+        (str(path.relative_to(ROOT)), name)
+        for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
+        for name in re.findall(r"[\w/-]*[\w-]+\.md\b", path.read_text(encoding="utf-8"))
+    }
+    places = (ROOT, ROOT / "docs")
+    unknown = {(p, n) for p, n in named if n not in documents and not any((at / n).exists() for at in places)}
+    assert unknown == set()
+
+
 def test_commands_of_the_readme_are_in_the_help() -> None:
     told = CliRunner().invoke(app, ["--help"]).output
     named = {m.group(1) for c in code_in((ROOT / "README.md").read_text()) for m in COMMAND.finditer(c)}

@@ -278,7 +278,9 @@ def test_a_host_header_that_looks_like_an_open_path_opens_no_other(served: Serve
 
 
 def test_no_path_is_taken_from_the_url_which_a_client_writes() -> None:
-    sources = [f for package in ("console", "monitoring", "reports") for f in (SOURCE / package).rglob("*.py")]
+    sources = [
+        f for package in ("console", "monitoring", "reports") for f in (SOURCE / package).rglob("*.py")
+    ]
     assert len(sources) > 20
     assert [f.name for f in sources if re.search(r"\.url\.(path|scheme|hostname)", f.read_text())] == []
 
