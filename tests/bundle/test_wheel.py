@@ -17,13 +17,13 @@ ROOT = Path(__file__).parents[2]
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "uv", "build", "--quiet", "--wheel", "--offline", "--no-build-isolation"]
-    told = subprocess.run(
+    output = subprocess.run(
         [*build, "--python", sys.executable, "--out-dir", str(folder), str(ROOT)],
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert told.returncode == 0, told.stderr
+    assert output.returncode == 0, output.stderr
     (built,) = folder.glob("*.whl")
     return built
 
@@ -55,6 +55,8 @@ def test_the_wheel_is_imported_in_a_bare_environment(wheel: Path, tmp_path: Path
     install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--offline", "--no-deps"]
     subprocess.run([*install, "--python", str(python), str(wheel)], check=True, timeout=60)
     code = "import tidemark, tidemark.contract.errors, tidemark.contract.marks; print(tidemark.__file__)"
-    told = subprocess.run([str(python), "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60)
-    assert told.returncode == 0, told.stderr
-    assert str(bare) in told.stdout
+    output = subprocess.run(
+        [str(python), "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert output.returncode == 0, output.stderr
+    assert str(bare) in output.stdout

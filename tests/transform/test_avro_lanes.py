@@ -100,15 +100,15 @@ def both(how: AvroReading, payloads: list[bytes], start: int = 0) -> tuple[list[
     padded = payloads + payloads[:1] * max(0, FEW - len(payloads))
     rows, taken, _ = AvroArrow(how).read(pa.array(padded, pa.binary()), start)
     rows.validate(full=True)
-    said = [AvroStrict(how).decide(payload, start) for payload in payloads]
-    wanted = pa.array([outcome.row for outcome in said], struct_type(how.fields))
+    strict = [AvroStrict(how).decide(payload, start) for payload in payloads]
+    wanted = pa.array([outcome.row for outcome in strict], struct_type(how.fields))
     flags = taken.to_pylist()[: len(payloads)]
     for at, flag in enumerate(flags):
         assert rows[at].is_valid == flag
         if flag:
-            told = plain(rows[at].as_py()), plain(wanted[at].as_py())
-            assert repr(told[0]) == repr(told[1]), (payloads[at], said[at])
-    return flags, said
+            pair = plain(rows[at].as_py()), plain(wanted[at].as_py())
+            assert repr(pair[0]) == repr(pair[1]), (payloads[at], strict[at])
+    return flags, strict
 
 
 def plain(value: Any) -> Any:
@@ -207,8 +207,8 @@ def test_both_lanes_say_the_same_when_records_are_random(name: str, seed: int) -
     options = {"e": FieldOptions(epoch="ms")} if name == "other types" else {}
     writer = Writer(seed)
     payloads = [b"\x00" * seed + writer.payload(schema) for _ in range(600)]
-    taken, said = both(reading(ddl, schema, **options), payloads, start=seed)
-    sound = [outcome.row is not None for outcome in said]
+    taken, strict = both(reading(ddl, schema, **options), payloads, start=seed)
+    sound = [outcome.row is not None for outcome in strict]
     assert sum(sound) > len(payloads) // 4
     assert sum(taken) > 0.95 * sum(sound)
 
@@ -229,9 +229,9 @@ def test_a_record_is_taken_to_its_last_byte_or_not_at_all() -> None:
     )
     whole = [good] * FEW
     cut, longer = [good[:n] for n in range(len(good))], [good + b"\x00", good + good]
-    taken, said = both(reading(ddl, schema), [*whole, *cut, *longer])
+    taken, strict = both(reading(ddl, schema), [*whole, *cut, *longer])
     assert taken == [True] * FEW + [False] * (len(good) + 2)
-    assert {outcome.code for outcome in said[FEW:]} == {"MALFORMED_AVRO"}
+    assert {outcome.code for outcome in strict[FEW:]} == {"MALFORMED_AVRO"}
     # What one record lacks, the next one does not give.
     taken, _ = both(
         reading(ddl, schema), [good, good[:-1], good[:-3], good + good[:1], b"\x00\x00" + good, good] * FEW
@@ -242,7 +242,7 @@ def test_a_record_is_taken_to_its_last_byte_or_not_at_all() -> None:
 def test_malformed_bytes_are_reported_with_their_place() -> None:
     schema = record(id="long", note=["null", "string"], kind=KIND, tags={"type": "array", "items": "double"})
     how = reading("id BIGINT", schema)
-    told = {
+    reported = {
         b"\x0e\x02\x0aabc": "5 bytes, 3 are left, at byte 3 in field note",
         b"\x0e\x04": "branch 2 of 2, at byte 1 in field note",
         b"\x0e\x00\x04\x00": "symbol 2 of 2, at byte 2 in field kind",
@@ -252,8 +252,8 @@ def test_malformed_bytes_are_reported_with_their_place() -> None:
         b"\x80": "the record ends within a number, at byte 1 in field id",
         b"\x0e\x00\x00" + varint(10**12): f"{10**12} items, 0 bytes are left, at byte 3 in field tags",
     }
-    _, said = both(how, list(told))
-    assert [outcome.faults[0].found for outcome in said] == list(told.values())
+    _, strict = both(how, list(reported))
+    assert [outcome.faults[0].found for outcome in strict] == list(reported.values())
     framed = AvroStrict(how).decide(b"\x00\x00\x00\x00\x01\x0e\x04", 5)
     assert framed.faults[0].found == "branch 2 of 2, at byte 6 in field note"
 
@@ -274,19 +274,19 @@ def test_a_reader_resolves_what_another_schema_wrote() -> None:
     ddl = """id BIGINT, name STRING, k STRING, v DOUBLE, g STRUCT<member0: STRING, member1: BIGINT>,
              d DECIMAL(5,2), l ARRAY<STRING>, o INT"""
     values = [{"id": 1, "nm": "x", "k": k, "v": 0.5, "g": g} for k, g in (("C", 2), ("B", None))] * FEW
-    taken, said = both(reading(ddl, writer, reader), [avro(writer, value) for value in values])
+    taken, strict = both(reading(ddl, writer, reader), [avro(writer, value) for value in values])
     assert all(taken)
     common = {"id": 1, "name": "x", "v": 0.5, "d": Decimal("5.11"), "l": ["a"], "o": 7}
-    assert said[0].row == {**common, "k": "A", "g": {"member0": None, "member1": 2}}
-    assert said[1].row == {**common, "k": "B", "g": None}
+    assert strict[0].row == {**common, "k": "A", "g": {"member0": None, "member1": 2}}
+    assert strict[1].row == {**common, "k": "B", "g": None}
 
 
 def test_a_symbol_is_named_with_its_field_when_the_reader_lacks_it() -> None:
     writer, reader = record(k={**KIND, "symbols": ["A", "B", "C"]}, x="int"), record(k=KIND, x="int")
     good, bad = (avro(writer, {"k": symbol, "x": 1}) for symbol in "AC")
-    taken, said = both(reading("k STRING", writer, reader), [good, bad] * FEW)
+    taken, strict = both(reading("k STRING", writer, reader), [good, bad] * FEW)
     assert taken == [True, False] * FEW
-    (fault,) = said[1].faults
+    (fault,) = strict[1].faults
     assert (fault.code, fault.field, fault.expected, fault.found) == (
         "TYPE_MISMATCH",
         "k",
@@ -316,9 +316,9 @@ def test_the_field_is_named_when_a_value_is_out_of_the_range_of_its_column() -> 
     good = varint(0) + b"\x02\x01\x00"
     far, long = varint(2**62) + b"\x02\x01\x00", varint(0) + b"\x28" + b"\x7f" * 20 + b"\x00"
     empty, key = varint(0) + b"\x00\x00", varint(0) + b"\x02\x01\x02\x02\xff\x02\x00"
-    taken, said = both(how, [good, far, long, empty, key])
+    taken, strict = both(how, [good, far, long, empty, key])
     assert taken == [True, False, False, False, False]
-    assert [(f.code, f.field, f.found) for outcome in said for f in outcome.faults] == [
+    assert [(f.code, f.field, f.found) for outcome in strict for f in outcome.faults] == [
         ("TIMESTAMP_OUT_OF_RANGE", "n.t", str(2**62 * 1000)),
         ("DECIMAL_PRECISION", "d", "20 bytes"),
         ("DECIMAL_PRECISION", "d", "0 bytes"),
@@ -328,9 +328,9 @@ def test_the_field_is_named_when_a_value_is_out_of_the_range_of_its_column() -> 
 
 def test_the_last_of_a_key_counts_when_a_map_has_it_twice() -> None:
     how = reading("m MAP<STRING, INT>", record(m={"type": "map", "values": "int"}))
-    taken, said = both(how, [b"\x04\x02a\x02\x02a\x04\x00", b"\x04\x02a\x02\x02b\x04\x00"] * FEW)
+    taken, strict = both(how, [b"\x04\x02a\x02\x02a\x04\x00", b"\x04\x02a\x02\x02b\x04\x00"] * FEW)
     assert taken == [False, True] * FEW
-    assert said[0].row == {"m": {"a": 2}}
+    assert strict[0].row == {"m": {"a": 2}}
 
 
 def test_unknown_fields_are_counted_kept_or_refused() -> None:
@@ -372,9 +372,9 @@ def test_unknown_fields_are_counted_kept_or_refused() -> None:
 def test_a_type_that_contains_itself_is_read_over_when_no_column_wants_it() -> None:
     node = {"name": "Node", "type": "record", "fields": [{"name": "next", "type": ["null", "Node"]}]}
     how = reading("id INT", record(chain=node, id="int"), record(id="int"))
-    _, said = both(how, [b"\x02" * 3 + b"\x00\x0e", b"\x02" * 10**6])
-    assert said[0].row == {"id": 7}
-    assert said[1].code == "MALFORMED_AVRO"
+    _, strict = both(how, [b"\x02" * 3 + b"\x00\x0e", b"\x02" * 10**6])
+    assert strict[0].row == {"id": 7}
+    assert strict[1].code == "MALFORMED_AVRO"
 
 
 @pytest.mark.parametrize("count", [10**3, 10**6, 2**31 - 9, 2**62, -(2**63)])
@@ -385,7 +385,7 @@ def test_a_record_cannot_take_the_memory_or_the_time_when_it_claims_many_items(c
     start = avro(INNER, {"a": 1, "b": None, "t": 0})
     payloads += [start + varint(count) + b"\x02\x00\x00" * 1000] * 20
     started = time.process_time()
-    taken, said = both(reading(ddl, schema), payloads)
+    taken, strict = both(reading(ddl, schema), payloads)
     assert time.process_time() - started < 5
     assert not any(taken[500:])
-    assert sum(taken) > 0.9 * sum(outcome.row is not None for outcome in said)
+    assert sum(taken) > 0.9 * sum(outcome.row is not None for outcome in strict)

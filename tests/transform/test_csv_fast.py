@@ -45,8 +45,10 @@ def test_a_value_is_the_same_when_it_stands_in_quotes(spark: SparkSession, tmp_p
     ]
     found = outcomes(spark, [line.encode() for line in (*bare, *quoted)], plan)
 
-    told = [code(r) or repr(decoded(r, plan)) for r in found]
-    assert [*zip(cases, told[: len(cases)], strict=True)] == [*zip(cases, told[len(cases) :], strict=True)]
+    reported = [code(r) or repr(decoded(r, plan)) for r in found]
+    assert [*zip(cases, reported[: len(cases)], strict=True)] == [
+        *zip(cases, reported[len(cases) :], strict=True)
+    ]
     assert sum(r.row is not None for r in found) > len(cases) // 2
 
 

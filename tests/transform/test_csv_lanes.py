@@ -67,13 +67,13 @@ def both(
     padded = lines + lines[:1] * max(0, FEW - len(lines))
     rows, taken = CsvArrow(fields, dialect).read(pa.array(padded, pa.binary()))
     rows.validate(full=True)
-    said = [CsvText(fields, dialect).decide(line) for line in lines]
-    wanted = pa.array([outcome.row for outcome in said], struct_type(fields))
+    strict = [CsvText(fields, dialect).decide(line) for line in lines]
+    wanted = pa.array([outcome.row for outcome in strict], struct_type(fields))
     for at, flag in enumerate(taken.to_pylist()[: len(lines)]):
         assert rows[at].is_valid == flag
         # By their text: 0.0 is not -0.0.
-        assert not flag or str(rows[at]) == str(wanted[at]), (lines[at], said[at])
-    return rows.to_pylist()[: len(lines)], said
+        assert not flag or str(rows[at]) == str(wanted[at]), (lines[at], strict[at])
+    return rows.to_pylist()[: len(lines)], strict
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -133,14 +133,14 @@ def test_the_fast_lane_takes_every_day_that_there_is_and_no_other() -> None:
 
 def test_a_null_is_no_quoted_text_and_takes_the_default() -> None:
     fields = fields_of("a INT, b STRING, c INT, d STRING NOT NULL", {"c": FieldOptions(default=7)})
-    found, said = both(fields, CsvDialect(), [b",,,x", b'1,"",2,""', b"1,,2,", b'"",,,x'])
+    found, strict = both(fields, CsvDialect(), [b",,,x", b'1,"",2,""', b"1,,2,", b'"",,,x'])
     assert found == [
         {"a": None, "b": None, "c": 7, "d": "x"},
         {"a": 1, "b": "", "c": 2, "d": ""},
         None,
         None,
     ]
-    assert [o.code for o in said] == [None, None, "REQUIRED_FIELD", "TYPE_MISMATCH"]
+    assert [o.code for o in strict] == [None, None, "REQUIRED_FIELD", "TYPE_MISMATCH"]
 
 
 @pytest.mark.parametrize(

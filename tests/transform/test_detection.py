@@ -56,6 +56,6 @@ def test_many_are_reported_as_one_is(payloads: list[bytes], formats: tuple[Forma
     array = pa.array(payloads, pa.binary())
     for delimiter in ",; é":
         dialect = CsvDialect(delimiter=delimiter)
-        told = formats_of(array, formats, dialect).to_pylist()
-        assert told == [format_of(p, formats, dialect) for p in payloads]
+        reported = formats_of(array, formats, dialect).to_pylist()
+        assert reported == [format_of(p, formats, dialect) for p in payloads]
     assert valid_utf8(array).to_pylist() == [is_utf8(p) for p in payloads]

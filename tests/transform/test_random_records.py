@@ -71,9 +71,9 @@ def json_of(chance: random.Random, columns: dict[str, tuple[str, Kind, list[str]
         chance.shuffle(names)
     parts = []
     for name in names:
-        told = any_value(chance) if chance.random() < wild else chance.choice([*columns[name][2], "null"])
+        reported = any_value(chance) if chance.random() < wild else chance.choice([*columns[name][2], "null"])
         key = "".join(f"\\u{ord(c):04x}" if chance.random() < 0.02 else c for c in name)
-        parts.append(f'"{key}":{chance.choice(("", "", " "))}{told}')
+        parts.append(f'"{key}":{chance.choice(("", "", " "))}{reported}')
     if chance.random() < 0.15:
         unknown = chance.choice(("zz", "S", 'x\\"', "", "si", "is", "\\u0073", "ts "))
         parts.insert(chance.randint(0, len(parts)), f'"{unknown}":{any_value(chance)}')
@@ -100,13 +100,13 @@ def any_value(chance: random.Random, depth: int = 0) -> str:
 def csv_of(chance: random.Random, columns: dict[str, tuple[str, Kind, list[str]]]) -> bytes:
     fields = []
     for _, _, right in columns.values():
-        told = (
+        reported = (
             chance.choice(right).strip('"')
             if chance.random() < 0.95
             else chance.choice([*NUMBERS, *TEXTS, ""])
         )
-        quoted = chance.random() < 0.15 or any(c in told for c in ',"\n')
-        fields.append('"' + told.replace('"', '""') + '"' if quoted else told)
+        quoted = chance.random() < 0.15 or any(c in reported for c in ',"\n')
+        fields.append('"' + reported.replace('"', '""') + '"' if quoted else reported)
     if chance.random() < 0.04:
         fields.append("x")
     return spoiled(chance, ",".join(fields))
@@ -138,7 +138,7 @@ def decoded(payloads: list[bytes], plan: DecodePlan) -> list[Any]:
     }
     codes = [None if failure is None else failure["code"] for failure in found.field("failure").to_pylist()]
     return [
-        code or {name: told[at] for name, told in columns.items() if told[at] is not None}
+        code or {name: reported[at] for name, reported in columns.items() if reported[at] is not None}
         for at, code in enumerate(codes)
     ]
 
@@ -152,15 +152,15 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return pa.int64() if pa.types.is_timestamp(kind) else kind
 
 
-def comparable(told: Any) -> Any:
+def comparable(reported: Any) -> Any:
     """Numbers by all their bits: 0.0 is not -0.0, and 1 is 1.00 in a decimal."""
-    if isinstance(told, dict):
-        return {k: comparable(v) for k, v in told.items()}
-    if isinstance(told, list):
-        return [comparable(v) for v in told]
-    if isinstance(told, float):
-        return told.hex()
-    return f"{told.normalize():f}" if isinstance(told, Decimal) and told else told
+    if isinstance(reported, dict):
+        return {k: comparable(v) for k, v in reported.items()}
+    if isinstance(reported, list):
+        return [comparable(v) for v in reported]
+    if isinstance(reported, float):
+        return reported.hex()
+    return f"{reported.normalize():f}" if isinstance(reported, Decimal) and reported else reported
 
 
 @pytest.mark.parametrize("kind", ["flat", "nested", "csv"])

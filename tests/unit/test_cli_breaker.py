@@ -37,8 +37,8 @@ def test_an_open_breaker_is_shown_and_closed_also_for_the_process_that_runs(
 
     capsys.readouterr()
     assert cli.main(["breaker", "list", "--json", "--config", str(config)]) == 0
-    (told,) = json.loads(capsys.readouterr().out)
-    assert (told["name"], told["state"], told["failures"]) == ("orders/table", "OPEN", 1)
+    (reported,) = json.loads(capsys.readouterr().out)
+    assert (reported["name"], reported["state"], reported["failures"]) == ("orders/table", "OPEN", 1)
     assert cli.main(["breaker", "list", "--config", str(config)]) == 0
     assert "OPEN" in capsys.readouterr().out
 

@@ -28,7 +28,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.mark.guarantee("case: ops-02")
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["rewind", "-s", "orders"], "say where to"),
         (["rewind", "-s", "orders", "--to-latest", "--to-earliest"], "say where to"),
@@ -44,7 +44,7 @@ def config(tmp_path: Path) -> Path:
     ],
 )
 def test_wrong_use_is_reported_and_nothing_starts(
-    arguments: list[str], told: str, config: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], reported: str, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*arguments, "--config", str(config)]) == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err

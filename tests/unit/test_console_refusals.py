@@ -181,10 +181,10 @@ def test_each_wrong_report_request_is_reported_what_is_wrong(
         (b'{"reportType": "A", "requestedBy": "ann", "parameters": {"a": "\\ud83d"}}', "surrogate"),
         ({**good_one, "reportType": "x" * 65}, "reportType"),
     ]
-    for body, told in bodies:
+    for body, reported in bodies:
         content = body if isinstance(body, bytes) else None
         answer = console.post("/reports", content=content, json=None if content else body)
-        assert (answer.status_code in (400, 413), told in answer.json()["detail"]) == (True, True), (
+        assert (answer.status_code in (400, 413), reported in answer.json()["detail"]) == (True, True), (
             answer.text
         )
     for path in ("/reports/%00", "/reports/..%2f..%2fetc", "/reports/nothing"):

@@ -79,9 +79,9 @@ def test_the_setup_check_says_what_lacks_and_fails_when_there_is_no_java(
 
     monkeypatch.setattr(ready, "find_java", lambda: java.find_java(environ={}, folders=()))
     assert ready.main() == 1
-    said = capsys.readouterr().err
-    assert said.startswith("[TIDEMARK_JAVA] Java 17 or 21 is needed; found: none")
-    assert "hint: install Java with" in said
+    output = capsys.readouterr().err
+    assert output.startswith("[TIDEMARK_JAVA] Java 17 or 21 is needed; found: none")
+    assert "hint: install Java with" in output
     monkeypatch.undo()
     assert ready.main() == 0
     assert "jars in" in capsys.readouterr().err

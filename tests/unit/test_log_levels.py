@@ -34,7 +34,7 @@ FOUND = logged()
 
 
 @pytest.mark.parametrize(
-    ("said", "event", "level"),
+    ("reported", "event", "level"),
     [
         ("INFO: successful processing", "batch landed", "info"),
         ("INFO: successful processing", "dead letters kept", "info"),
@@ -58,8 +58,8 @@ FOUND = logged()
         ("DEBUG: idempotency checks", "idempotency", "debug"),
     ],
 )
-def test_an_event_has_the_level_of_the_source_document(said: str, event: str, level: str) -> None:
-    assert FOUND.get(event) == {level}, said
+def test_an_event_has_the_level_of_the_source_document(reported: str, event: str, level: str) -> None:
+    assert FOUND.get(event) == {level}, reported
 
 
 def test_an_event_has_one_level_wherever_it_is_logged() -> None:

@@ -51,7 +51,7 @@ def test_the_master_comes_from_the_environment() -> None:
 
 def test_the_stream_starts_again_when_rows_that_an_executor_kept_are_gone() -> None:
     """A retry would look for the same rows again."""
-    told = (
+    reported = (
         "org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 9.0 failed 4"
         " times, most recent failure: Lost task 1.3 in stage 9.0 (TID 41) (127.0.0.1 executor 2):"
         " org.apache.spark.SparkException: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_12_1 not"
@@ -59,7 +59,7 @@ def test_the_stream_starts_again_when_rows_that_an_executor_kept_are_gone() -> N
         " original RDD is unpersisted. SQLSTATE: 56000\n"
         "\tat org.apache.spark.rdd.LocalCheckpointRDD.compute(LocalCheckpointRDD.scala:60)"
     )
-    assert classifier_for(plug_ins=()).classify(told).action is Action.RESTART_QUERY
+    assert classifier_for(plug_ins=()).classify(reported).action is Action.RESTART_QUERY
 
 
 def test_a_batch_holds_at_most_the_offsets_between_its_bounds() -> None:

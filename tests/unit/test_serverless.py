@@ -56,8 +56,8 @@ def test_check_refuses_it_only_when_it_is_asked_for_serverless(
     config.write_text(document(mode="fingerprint"))
     assert main(["check", "--quick", "--config", str(config)]) == 0
     assert main(["check", "--quick", "--serverless", "--config", str(config)]) == 2
-    told = capsys.readouterr()
-    assert "tidemark bundle compute job-cluster" in told.out + told.err
+    output = capsys.readouterr()
+    assert "tidemark bundle compute job-cluster" in output.out + output.err
 
 
 def notebook(folder: Path, text: str, config: str | None = None) -> LocalDbutils:

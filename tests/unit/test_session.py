@@ -28,11 +28,11 @@ def test_the_session_is_that_of_databricks_connect_when_it_is_installed(tmp_path
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(CLIENT, encoding="utf-8")
     kept = {k: v for k, v in os.environ.items() if k not in ("DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")}
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", ASK],
         env={**kept, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert told.stdout.strip() == "True a session on Databricks", told.stderr
+    assert output.stdout.strip() == "True a session on Databricks", output.stderr
