@@ -21,6 +21,9 @@ from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.dead_letters.reading import dead_letters_of
 from tidemark.dead_letters.selection import _COORDINATES
 from tidemark.dead_letters.topic import DeadLetterTopic
+from tidemark.listener import Failure, Record
+from tidemark.listener.delivery.dead_letter import dead_letter_headers
+from tidemark.listener.delivery.settlement import GivenUp
 
 Header = tuple[str, bytes | None]
 DLQ, DLQ_ID, SOURCE, SOURCE_ID = "events-dlq", "d" * 22, "events", "+/" * 11
@@ -103,6 +106,26 @@ def test_a_dead_letter_has_its_own_coordinates_whatever_its_producer_wrote(
         assert [(h.name, h.value and bytes(h.value)) for h in row.message_headers] == list(headers), at
         assert (row.failure_code, row.failure_message) == ("REQUIRED_FIELD", "REQUIRED_FIELD: field id"), at
         assert (row.payload_omitted, row.retriable) == (None, False), at
+
+
+def test_a_dead_letter_of_the_listener_is_its_own_record_whatever_its_producer_wrote(
+    spark: SparkSession,
+) -> None:
+    failure = Failure("ValueError", "no")
+    given_up = [
+        GivenUp(Record(SOURCE, 0, at, b"k", value, tuple(headers), timestamp=5), failure, 1)
+        for at, (value, headers) in enumerate(HOSTILE)
+    ]
+    written = [dead_letter_headers(one, group="g", failed_at=AT) for one in given_up]
+    rows = [
+        record(one.record.value, w, offset=at)
+        for at, (one, w) in enumerate(zip(given_up, written, strict=True))
+    ]
+    for at, (row, (value, headers)) in enumerate(zip(read(spark, rows), HOSTILE, strict=True)):
+        assert (row.letter_id, row.written_as) == (f"{SOURCE}:0:{at}", "headers"), at
+        assert (row.message_payload and bytes(row.message_payload)) == value, at
+        assert [(h.name, h.value and bytes(h.value)) for h in row.message_headers] == list(headers), at
+        assert (row.failure_message, row.payload_omitted) == ("no", None), at
 
 
 def test_times_in_the_envelope_are_utc_when_the_session_has_another_zone(spark: SparkSession) -> None:

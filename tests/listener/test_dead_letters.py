@@ -150,13 +150,33 @@ def given_up(*headers: tuple[str, bytes | None], message: str = "no") -> GivenUp
 def test_coordinates_stay_and_the_error_changes_when_a_replayed_record_fails_again() -> None:
     first = dead_letter_headers(given_up(("h", b"1"), message="first"), group="g", failed_at=MOMENT)
     again = GivenUp(
-        Record("t-dlq", 0, 99, b"k", b"v", headers=first), Failure("KeyError", "second"), attempts=1
+        Record("t", 0, 99, b"k", b"v", headers=first, timestamp=5), Failure("KeyError", "second"), attempts=1
     )
     second = dead_letter_headers(again, group="g", failed_at=MOMENT)
-    facts = {n.removeprefix("__dlq.errors."): v for n, v in second}
-    assert (facts["topic"], facts["partition"], facts["offset"]) == (b"t", b"1", b"7")
-    assert (facts["message"], facts["exception.class.name"]) == (b"second", b"KeyError")
-    assert len({n for n, _ in second}) == len(second)
+    assert second[: len(first)] == first, "those of the first failure stay in front, as the record's own"
+    names = [n.removeprefix("__dlq.errors.") for n, _ in second]
+    ours = dict(zip(names[len(first) :], (v for _, v in second[len(first) :]), strict=True))
+    assert names[len(first)] == "topic", "a reader finds where Tidemark's headers begin"
+    assert len(ours) == len(second) - len(first), "each name once"
+    assert (ours["topic"], ours["partition"], ours["offset"]) == (b"t", b"0", b"99")
+    assert (ours["message"], ours["exception.class.name"]) == (b"second", b"KeyError")
+
+
+def test_a_dead_letter_names_its_own_coordinates_when_its_producer_forged_others(scene: Scenes) -> None:
+    forged = [("topic", b"other"), ("partition", b"7"), ("offset", b"7"), ("timestamp", b"7")]
+    one = scene()
+    one.produce(SampleRecord(b"v", headers=[(f"__dlq.errors.{n}", v) for n, v in forged], timestamp_ms=1000))
+    one.listen(fail, max_attempts=1)
+    one.wait_committed({0: 1})
+    (dead_letter,) = one.dead_letters(1)
+    named = {n.removeprefix("__dlq.errors."): v for n, v in dead_letter.headers()}
+    assert [named[n] for n, _ in forged] == [one.topic.encode(), b"0", b"0", b"1000"]
+
+
+@pytest.mark.parametrize(("count", "written"), [(b"2", b"2"), (b"x", b"0"), (b"9" * 99, b"0"), (None, b"0")])
+def test_the_count_of_replays_is_that_of_the_replay_header(count: bytes | None, written: bytes) -> None:
+    headers = dead_letter_headers(given_up(("__dlq.replay.count", count)), group="g", failed_at=MOMENT)
+    assert dict(headers)["__dlq.errors.replay.count"] == written
 
 
 def test_headers_stay_within_16_kib_when_the_record_brings_many() -> None:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
+from tidemark.contract.dead_letters import ERRORS_PREFIX
 from tidemark.contract.errors import BreakerOpen, ConfigError, NonRetriableError, RetriableError, UsageError
 from tidemark.contract.failures import Scope
 from tidemark.listener.delivery.batch import Batch, Record
-from tidemark.listener.delivery.dead_letter import PREFIX
 from tidemark.listener.delivery.failure import Failure
 from tidemark.listener.delivery.settlement import GivenUp
 from tidemark.reports.archive.archive import Archive, Report
@@ -173,4 +173,4 @@ def _request_id(record: Record) -> str | None:
 
 def _is_replay(record: Record) -> bool:
     """A dead letter published again, or an event of a producer that knows nothing of generations."""
-    return record.header(PREFIX + "topic") is not None or record.header(GENERATION) is None
+    return record.header(f"{ERRORS_PREFIX}topic") is not None or record.header(GENERATION) is None
