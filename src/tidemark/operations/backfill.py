@@ -195,5 +195,4 @@ def _correct(
         return in_replay_chain(target.table, lambda: read_state(read), attempt).version
 
     retry = retrier_for(target.stream.processing, classifier_for(target.stream.failures))
-    commits = retry.for_commits(target.stream.processing.max_commit_retries)
-    return retry.call(lambda: commits.call(in_chain, step="commit"), step=f"backfill of {target.table}")
+    return retry.call(in_chain, step=f"backfill of {target.table}")

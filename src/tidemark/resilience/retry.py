@@ -1,6 +1,6 @@
-"""`Retrier`: one step, tried again while that may help (`reliability-guarantees.md`, Retry Mechanisms).
+"""`Retrier`: repeats one step while that may help (`reliability-guarantees.md`, Retry Mechanisms).
 
-Retry at one layer only. A breaker goes around a retrier, never inside it: it counts operations.
+The only loop of retries around a step. A breaker goes around a retrier, never inside it: it counts operations.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
 from tidemark.config.stream import Processing
-from tidemark.contract.backoff import Backoff
 from tidemark.contract.errors import RetriesExhausted, ShutdownRequested
 from tidemark.contract.failures import Action, Decision, ErrorInfo
 from tidemark.resilience.classification import Classifier
 from tidemark.resilience.decisions import COMMIT_BACKOFF
 from tidemark.resilience.error_info import error_info_of
+from tidemark.resilience.policy import RetryPolicy
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
@@ -35,6 +35,8 @@ def sleep_through(seconds: float) -> bool:
     return False
 
 
+_POLICY = RetryPolicy(max_retries=3, deadline=300.0)
+_COMMITS = RetryPolicy(COMMIT_BACKOFF, max_retries=15, deadline=300.0)
 _OF_THIS_PROCESS = ("clock", "sleep", "rng", "on_retry")
 
 
@@ -51,19 +53,17 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Retrier:
-    """`max_retries` 3 are 4 attempts, all of them and the waits within `deadline` seconds.
+    """Repeats failures that the classifier calls retriable; any other leaves at once, unchanged.
 
-    Only failures whose action is in `actions` are repeated; anything else leaves at once as it came.
-    Retries are counted together, whatever failed, so that alternating errors cannot go on for ever;
-    a rule with retries of its own has a counter of its own. Pickles with the defaults of what belongs to
-    this process: clock, sleep, random source and `on_retry`.
+    `policy` counts all failures together, so that alternating errors end too. Two kinds are counted apart: conflicts
+    with another commit, by `commits` (`fault-tolerance.md`, Handle Concurrent Writes), and those of a rule with a
+    `max_retries`. Pickles with the defaults of what belongs to this process: clock, sleep, random source and
+    `on_retry`.
     """
 
-    backoff: Backoff = field(default_factory=Backoff)
-    max_retries: int = 3
-    deadline: float = 300.0
+    policy: RetryPolicy = _POLICY
+    commits: RetryPolicy = _COMMITS
     classifier: Classifier = field(default_factory=Classifier)
-    actions: frozenset[Action] = frozenset({Action.RETRY, Action.RETRY_OP})
     clock: Callable[[], float] = time.monotonic
     sleep: Sleep = sleep_through
     rng: random.Random | None = None
@@ -76,24 +76,16 @@ class Retrier:
         for name, value in {**vars(Retrier()), **state}.items():
             object.__setattr__(self, name, value)
 
-    def call(
-        self,
-        operation: Callable[[], Result],
-        *,
-        step: str = "step",
-        done: Callable[[BaseException], Result] | None = None,
-    ) -> Result:
-        """What `operation` returns, once it does.
+    def call(self, operation: Callable[[], Result], *, step: str = "step") -> Result:
+        """Returns what `operation` returns.
 
-        `done` gives the result where an error says that the work is done (TREAT_AS_SUCCESS); without
-        it such an error is raised. Raises RetriesExhausted from the last error when retries or
-        deadline are used up, ShutdownRequested from it when a wait is interrupted, and errors that
-        are not to be retried unchanged. Never catches KeyboardInterrupt or SystemExit.
+        Raises RetriesExhausted from the last error when its policy gives up, ShutdownRequested from it when a wait is
+        interrupted, and an error that is not retriable as it is. Never catches KeyboardInterrupt or SystemExit.
         """
-        began, number = self.clock(), 0
-        used: Counter[str] = Counter()
+        began = self.clock()
+        failures: Counter[str] = Counter()
+        uniform = self.rng.uniform if self.rng is not None else random.uniform
         while True:
-            number += 1
             try:
                 return operation()
             except (RetriesExhausted, ShutdownRequested):
@@ -101,31 +93,32 @@ class Retrier:
             except Exception as error:
                 error_info = error_info_of(error)
                 decision = self.classifier.classify(error_info)
-                if decision.action is Action.TREAT_AS_SUCCESS and done is not None:
-                    log.error(
-                        "done, with an error after it",
-                        step=step,
-                        rule=decision.rule,
-                        error=error_info.summary,
-                    )
-                    return done(error)
-                if decision.action not in self.actions:
+                if not decision.retriable:
                     raise
-                counter = decision.rule if decision.max_retries is not None else ""
-                limit = self.max_retries if decision.max_retries is None else decision.max_retries
-                if used[counter] >= limit:
-                    self._exhausted(step, number, error_info, decision, error)
-                used[counter] += 1
-                delay = self._delay(used, decision, error_info)
-                if self.clock() - began + delay > self.deadline:
-                    self._exhausted(step, number, error_info, decision, error, late=True)
-                self._wait(Attempt(step, number, delay, decision, error_info), error)
+                counted_as, policy = self._policy_for(decision)
+                failures[counted_as] += 1
+                delay = policy.delay(
+                    failures[counted_as],
+                    retry_after=error_info.retry_after,
+                    elapsed=self.clock() - began,
+                    uniform=uniform,
+                )
+                if delay is None:
+                    late = failures[counted_as] <= (policy.max_retries or 0)
+                    raise _exhausted(
+                        Attempt(step, failures.total(), 0, decision, error_info),
+                        policy.deadline if late else None,
+                    ) from error
+                self._wait(Attempt(step, failures.total(), delay, decision, error_info), error)
 
-    def _delay(self, used: Counter[str], decision: Decision, error_info: ErrorInfo) -> float:
-        failures = used[decision.rule] if decision.max_retries is not None else used.total()
-        backoff = decision.backoff or self.backoff
-        uniform = self.rng.uniform if self.rng is not None else random.uniform
-        return backoff.delay(failures, uniform, retry_after=error_info.retry_after)
+    def _policy_for(self, decision: Decision) -> tuple[str, RetryPolicy]:
+        """The policy that a failure follows, and the name under which it is counted."""
+        name, policy = "", self.policy
+        if decision.action is Action.RETRY_OP:
+            name, policy = "commit", self.commits
+        if decision.max_retries is not None:
+            name, policy = decision.rule, replace(policy, max_retries=decision.max_retries)
+        return name, replace(policy, backoff=decision.backoff or policy.backoff)
 
     def _wait(self, attempt: Attempt, error: Exception) -> None:
         log.warning(
@@ -144,39 +137,20 @@ class Retrier:
                 f"{attempt.step} was to be tried again, but the process is ending"
             ) from error
 
-    def _exhausted(
-        self,
-        step: str,
-        attempts: int,
-        error_info: ErrorInfo,
-        decision: Decision,
-        error: Exception,
-        *,
-        late: bool = False,
-    ) -> NoReturn:
-        why = (
-            f"its deadline of {self.deadline:g} s leaves no time for another" if late else "no retry is left"
-        )
-        raise RetriesExhausted(
-            f"{step} failed {attempts} time{'s' if attempts > 1 else ''} and {why}; last: {error_info.summary}",
-            "see docs/failures.md, What happens when retries are used up",
-            attempts=attempts,
-            error_info=error_info,
-            decision=decision,
-        ) from error
 
-    def for_commits(self, max_commit_retries: int = 15) -> Retrier:
-        """The loop around one Delta commit (`fault-tolerance.md`, Handle Concurrent Writes).
-
-        Repeats the whole operation after a conflict, from 100 ms, doubled, up to 30 s. Every other
-        error leaves it at once, for the retrier around it to judge.
-        """
-        return replace(
-            self,
-            backoff=COMMIT_BACKOFF,
-            max_retries=max_commit_retries,
-            actions=frozenset({Action.RETRY_OP}),
-        )
+def _exhausted(last: Attempt, deadline: float | None) -> RetriesExhausted:
+    """`deadline`, in seconds, where that is what ended it."""
+    why = "no retry is left"
+    if deadline is not None:
+        why = f"its deadline of {deadline:g} s leaves no time for another"
+    times = f"{last.number} time{'s' if last.number > 1 else ''}"
+    return RetriesExhausted(
+        f"{last.step} failed {times} and {why}; last: {last.error_info.summary}",
+        "see docs/failures.md, What happens when retries are used up",
+        attempts=last.number,
+        error_info=last.error_info,
+        decision=last.decision,
+    )
 
 
 def retrier_for(
@@ -186,10 +160,11 @@ def retrier_for(
     sleep: Sleep = sleep_through,
     on_retry: Callable[[Attempt], None] | None = None,
 ) -> Retrier:
-    """The retrier of a stream, by its `max-retries` and `retry-deadline`."""
+    """The retrier of a stream, by its `max-retries`, `max-commit-retries` and `retry-deadline`."""
+    deadline = processing.retry_deadline
     return Retrier(
-        max_retries=processing.max_retries,
-        deadline=processing.retry_deadline,
+        policy=RetryPolicy(max_retries=processing.max_retries, deadline=deadline),
+        commits=RetryPolicy(COMMIT_BACKOFF, max_retries=processing.max_commit_retries, deadline=deadline),
         classifier=classifier,
         sleep=sleep,
         on_retry=on_retry,

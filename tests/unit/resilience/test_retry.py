@@ -6,6 +6,8 @@ import pickle
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,8 +17,10 @@ from tidemark.config.failures import FailureRule
 from tidemark.config.stream import Processing
 from tidemark.contract.backoff import Backoff
 from tidemark.contract.errors import NonRetriableError, RetriableError, RetriesExhausted, ShutdownRequested
-from tidemark.contract.failures import Action, ErrorInfo, Link
+from tidemark.contract.failures import ErrorInfo, Link
 from tidemark.resilience.classification import Classifier, classifier_for
+from tidemark.resilience.decisions import COMMIT_BACKOFF
+from tidemark.resilience.policy import RetryPolicy
 from tidemark.resilience.retry import Attempt, Retrier, retrier_for
 
 
@@ -40,8 +44,20 @@ def time() -> Time:
     return Time()
 
 
-def retrier(time: Time, **given: object) -> Retrier:
-    return Retrier(**{"clock": time.clock, "sleep": time.sleep, "rng": random.Random(1), **given})  # type: ignore[arg-type]
+def retrier(time: Time, **given: Any) -> Retrier:
+    limits = {"max_retries": 3, "deadline": 300.0, **given}
+    classifier = limits.pop("classifier", Classifier())
+    on_retry = limits.pop("on_retry", None)
+    commits = RetryPolicy(COMMIT_BACKOFF, limits.pop("max_commit_retries", 15), limits["deadline"])
+    return Retrier(
+        RetryPolicy(**limits),
+        commits,
+        classifier=classifier,
+        clock=time.clock,
+        sleep=time.sleep,
+        rng=random.Random(1),
+        on_retry=on_retry,
+    )
 
 
 def failing(*errors: BaseException) -> Callable[[], str]:
@@ -170,7 +186,7 @@ def test_shutdown_ends_the_wait_at_once_and_is_no_exhaustion(time: Time) -> None
     stop = threading.Event()
     stop.set()
     with pytest.raises(ShutdownRequested) as caught:
-        retrier(time, sleep=stop.wait).call(always(TimeoutError()))
+        replace(retrier(time), sleep=stop.wait).call(always(TimeoutError()))
     assert isinstance(caught.value.__cause__, TimeoutError)
 
 
@@ -180,9 +196,9 @@ class Conflict(Exception):
 
 
 @pytest.mark.guarantee("case: ops-01", "fault tolerance: the commit conflicts: from 100 ms, 15 times")
-def test_commit_loop_retries_conflicts_fifteen_times_from_100_ms(time: Time) -> None:
+def test_conflicts_of_a_commit_are_retried_fifteen_times_from_100_ms(time: Time) -> None:
     with pytest.raises(RetriesExhausted) as caught:
-        retrier(time, deadline=1e6).for_commits().call(always(Conflict()))
+        retrier(time, deadline=1e6).call(always(Conflict()))
     assert caught.value.attempts == 16
     assert 0.075 <= time.slept[0] <= 0.125
     assert max(time.slept) <= 30
@@ -190,17 +206,26 @@ def test_commit_loop_retries_conflicts_fifteen_times_from_100_ms(time: Time) -> 
 
 
 @pytest.mark.guarantee("fault tolerance: other errors leave that loop")
-def test_commit_loop_lets_other_errors_go_at_once(time: Time) -> None:
-    with pytest.raises(TimeoutError):
-        retrier(time).for_commits().call(always(TimeoutError()))
-    assert time.slept == []
-
-
-def test_exhausted_commit_loop_is_not_retried_by_the_loop_around_it(time: Time) -> None:
-    outer, inner = retrier(time), retrier(time).for_commits(max_commit_retries=2)
+def test_other_errors_are_not_counted_as_conflicts_of_a_commit(time: Time) -> None:
+    conflicts = [Conflict()] * 5
     with pytest.raises(RetriesExhausted) as caught:
-        outer.call(lambda: inner.call(always(Conflict())))
+        retrier(time).call(failing(*conflicts, *[TimeoutError()] * 4))
+    assert caught.value.attempts == 9
+    assert isinstance(caught.value.__cause__, TimeoutError)
+    assert 0.75 <= time.slept[5] <= 1.25, "nor do they wait as long as after five conflicts"
+    assert retrier(time).call(failing(*[TimeoutError()] * 3, *conflicts)) == "done"
+
+
+def test_conflicts_that_are_used_up_are_not_retried_as_another_failure(time: Time) -> None:
+    with pytest.raises(RetriesExhausted) as caught:
+        retrier(time, max_commit_retries=2).call(always(Conflict()))
     assert caught.value.attempts == 3
+
+
+def test_an_exhausted_step_is_not_retried_by_a_retrier_around_it(time: Time) -> None:
+    with pytest.raises(RetriesExhausted) as caught:
+        retrier(time).call(lambda: retrier(time, max_retries=1).call(always(TimeoutError())))
+    assert caught.value.attempts == 2
 
 
 class HookFailed(Exception):
@@ -208,10 +233,10 @@ class HookFailed(Exception):
         return "[DELTA_POST_COMMIT_HOOK_FAILED] committed version 7, but post commit hook failed"
 
 
-def test_work_is_taken_as_done_when_only_something_after_it_failed(time: Time) -> None:
-    assert retrier(time).call(always(HookFailed()), done=lambda error: "committed") == "committed"
+def test_an_error_after_the_work_was_done_leaves_at_once_for_the_log_to_decide(time: Time) -> None:
     with pytest.raises(HookFailed):
         retrier(time).call(always(HookFailed()))
+    assert time.slept == []
 
 
 def test_exhaustion_survives_pickling() -> None:
@@ -221,7 +246,7 @@ def test_exhaustion_survives_pickling() -> None:
 
 
 def test_retrier_of_a_stream_follows_its_configuration_and_pickles() -> None:
-    made = retrier_for(Processing(max_retries=7, retry_deadline=42), Classifier())
-    assert (made.max_retries, made.deadline) == (7, 42)
+    made = retrier_for(Processing(max_retries=7, max_commit_retries=9, retry_deadline=42), Classifier())
+    assert (made.policy.max_retries, made.policy.deadline) == (7, 42)
+    assert (made.commits.max_retries, made.commits.deadline) == (9, 42)
     assert pickle.loads(pickle.dumps(made)) == made
-    assert made.for_commits().actions == {Action.RETRY_OP}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -19,7 +18,7 @@ from tidemark.dead_letters.kept.reader_checkpoint import reader_checkpoint
 from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.platform.files import files_at
 from tidemark.resilience.classification import classifier_for
-from tidemark.resilience.retry import Retrier, retrier_for
+from tidemark.resilience.retry import Retrier, Sleep, retrier_for, sleep_through
 from tidemark.source.reader import read_stream
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.target import Target
@@ -37,16 +36,11 @@ class KeepDeadLetters:
     stream: str
     table: DeadLetterTable
     retry: Retrier
-    max_commit_retries: int
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         failpoint("letters-start")
         dead_letters = claimed(batch, self.table)
-        commits = self.retry.for_commits(self.max_commit_retries)
-        self.retry.call(
-            lambda: commits.call(lambda: self.table.merge(dead_letters), step="commit"),
-            step=f"merge into {self.table.facts}",
-        )
+        self.retry.call(lambda: self.table.merge(dead_letters), step=f"merge into {self.table.facts}")
         failpoint("letters-merged")
         log.info("dead letters kept", stream=self.stream, batch=batch_id, table=str(self.table.facts))
 
@@ -68,7 +62,7 @@ def start_dead_letters(
     *,
     available_now: bool,
     reader: str = "dead-letters",
-    sleep: Callable[[float], bool] | None = None,
+    sleep: Sleep = sleep_through,
 ) -> StreamingQuery | None:
     """Start the query, or return None while there is no DLQ topic, and so no dead letter.
 
@@ -83,9 +77,7 @@ def start_dead_letters(
     if topic is None:
         return None
     processing = target.stream.processing
-    retry = retrier_for(processing, classifier_for(target.stream.failures))
-    if sleep is not None:
-        retry = retrier_for(processing, classifier_for(target.stream.failures), sleep=sleep)
+    retry = retrier_for(processing, classifier_for(target.stream.failures), sleep=sleep)
     dlq_records = read_stream(
         spark, settings.kafka, topic, start=Marks(), processing=processing, bounded=available_now
     )
@@ -103,7 +95,7 @@ def start_dead_letters(
     writer = (
         dlq_records.writeStream.queryName(f"{target.name} dead letters {target.run[:8]}")
         .option("checkpointLocation", checkpoint)
-        .foreachBatch(KeepDeadLetters(target.name, table, retry, processing.max_commit_retries))
+        .foreachBatch(KeepDeadLetters(target.name, table, retry))
     )
     if available_now:
         return writer.trigger(availableNow=True).start()

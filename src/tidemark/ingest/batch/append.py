@@ -60,11 +60,8 @@ class AcceptedRows:
         `sink.append.append` raises that no retry helps.
         """
         plan = self.plan
-        commits = plan.retry.for_commits(plan.processing.max_commit_retries)
         began = time.monotonic()
-        committed, batch_counts = plan.retry.call(
-            lambda: commits.call(self._attempt, step="commit"), step=f"append to {plan.table}"
-        )
+        committed, batch_counts = plan.retry.call(self._attempt, step=f"append to {plan.table}")
         failpoint("after-append")
         self.ledger.committed(committed)
         seconds = time.monotonic() - began
