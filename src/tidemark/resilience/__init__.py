@@ -1,1 +1,1 @@
-"""What Tidemark does on a bad day: reads failures, judges them, retries, and leaves a broken place alone."""
+"""Failures: error info, classification, retries, and circuit breakers."""

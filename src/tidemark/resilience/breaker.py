@@ -40,7 +40,7 @@ Listener = Callable[[StateChange], None]
 
 
 class Permit:
-    """Leave to try one operation. Answered once; an answer for a former state changes nothing."""
+    """Permission for one operation. Answered once; an answer for a former state changes nothing."""
 
     def __init__(self, breaker: Breaker, epoch: int) -> None:
         self._breaker, self._epoch, self._open = breaker, epoch, True
@@ -52,7 +52,7 @@ class Permit:
         self._answer(lambda: self._breaker._on_failure(reason))
 
     def ignored(self) -> None:
-        """Neither success nor failure: the destination was not what failed."""
+        """Neither success nor failure: something else than the destination failed."""
         self._answer(lambda: None)
 
     def _answer(self, effect: Callable[[], None]) -> None:
@@ -64,9 +64,9 @@ class Permit:
 class Breaker:
     """Thread-safe. Counts operations, so it goes around a `Retrier`, not inside.
 
-    Only failures whose verdict counts for it (`DEPENDENCY` scope) open it; others give the permit back.
+    Only failures whose decision counts for it (`DEPENDENCY` scope) open it; others return the permit.
     In HALF_OPEN one probe at a time is let through; a probe without an answer after `probe_timeout`
-    seconds (`open-seconds` by default) is given up, so that a hung one cannot keep the breaker half open.
+    seconds (`open-seconds` by default) is given up, so that one that hangs does not keep the breaker half open.
     Listeners are called without the lock; one that raises is logged and changes nothing.
     """
 
@@ -109,7 +109,7 @@ class Breaker:
 
     @property
     def seconds_until_probe(self) -> float:
-        """How long the destination is still left alone; 0 unless OPEN."""
+        """Seconds until the next probe; 0 unless OPEN."""
         with self._lock:
             if self._state is not State.OPEN:
                 return 0.0
@@ -123,7 +123,7 @@ class Breaker:
         self._listeners.append(listener)
 
     def acquire(self) -> Permit:
-        """Leave to try. Raises BreakerOpen while OPEN, or while a probe is under way in HALF_OPEN."""
+        """Permission for one operation. Raises BreakerOpen while OPEN, or while a probe is under way in HALF_OPEN."""
         with self._announced():
             self._notice_reset()
             if self._state is State.OPEN:
@@ -141,7 +141,7 @@ class Breaker:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """The operation inside is counted by how it ends. Raises BreakerOpen before it starts."""
+        """Counts the operation inside by its end. Raises BreakerOpen before it starts."""
         permit = self.acquire()
         try:
             yield
@@ -163,7 +163,7 @@ class Breaker:
             return operation()
 
     def reset(self) -> None:
-        """CLOSED at once; answers to what is under way count for nothing."""
+        """CLOSED at once; operations under way are not counted."""
         with self._announced():
             self._resets += 1
             self._close("reset by a person")
@@ -243,7 +243,7 @@ class Breaker:
 
     @contextmanager
     def _announced(self) -> Iterator[None]:
-        """Holds the lock; tells of state changes after it is let go."""
+        """Holds the lock; announces state changes after it is released."""
         try:
             with self._lock:
                 yield

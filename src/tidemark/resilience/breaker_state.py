@@ -1,4 +1,4 @@
-"""What a breaker remembers, and the file that keeps it across a restart of the process.
+"""The state of a breaker, and the file that keeps it across a restart of the process.
 
 The file lies in the local state folder, which does not depend on the store or the broker that the
 breaker guards. The time in it is wall time, since a monotonic clock means nothing to another process.

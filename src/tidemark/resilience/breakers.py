@@ -34,7 +34,7 @@ class Breakers:
         self._breakers: dict[str, Breaker] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Elsewhere their state comes from their files, and nobody listens there.
+        # In another process their state comes from their files, and there are no listeners.
         return {"folder": self._folder, "settings": self._settings, "classifier": self._classifier}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -44,7 +44,7 @@ class Breakers:
         self._breakers = {}
 
     def heard_by(self, *listeners: Listener) -> Breakers:
-        """The same breakers for a process where `listeners` hear of their changes."""
+        """The same breakers, whose changes `listeners` get too."""
         heard = (*self._listeners, *listeners)
         return Breakers(self._folder, self._settings, classifier=self._classifier, listeners=heard)
 
@@ -74,7 +74,7 @@ class Breakers:
     def reset(self, name: str | None = None) -> list[str]:
         """Closes that breaker, or all, here and in every process that shares the folder; returns their names.
 
-        Raises UsageError if there is none of that name.
+        Raises UsageError if no breaker has that name.
         """
         known = [found.name for found in self.snapshots()]
         if name is not None and name not in known:

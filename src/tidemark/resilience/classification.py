@@ -1,4 +1,4 @@
-"""`Classifier`: which rule knows a failure, and so what to do about it."""
+"""`Classifier`: finds the rule of a failure, and with it the decision."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ BUILT_IN: tuple[Rule, ...] = (
 
 @dataclass(frozen=True)
 class Classifier:
-    """Judges failures. Deterministic, holds no state, pickles.
+    """Deterministic, without state, picklable.
 
     Rules are asked tier by tier (`Tier`). A veto wins wherever in the chain it matches; elsewhere the
-    outermost exception that a rule knows decides, and exceptions no rule knows are looked through.
+    outermost exception that a rule knows decides, and exceptions that no rule knows are skipped.
     `first` are the rules of a topic and of plug-ins: they are asked before all tiers, but against a
-    veto only about the very exception that it is about, so that a broad rule cannot lift it by chance.
+    veto only about the exception that it matches, so that a broad rule does not lift it by chance.
     """
 
     rules: tuple[Rule, ...] = BUILT_IN
     first: tuple[Rule, ...] = ()
 
     def classify(self, error: object) -> Decision:
-        """The verdict on an exception, a trace in a string, or `Facts`; `rule` names who decided.
+        """The decision about an exception, a trace in a string, or an `ErrorInfo`; `rule` names the rule.
 
-        Retries that were used up on something that then must stop are a stop.
+        Retries that are used up follow the decision's `then`.
         """
         error_info = error if isinstance(error, ErrorInfo) else error_info_of(error)
         decision = self._first_of(error_info)

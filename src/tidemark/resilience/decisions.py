@@ -1,4 +1,4 @@
-"""The verdicts that the built-in rules share."""
+"""The decisions that the built-in rules share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def retry(
     then: Action | None = None,
     backoff: Backoff | None = None,
 ) -> Decision:
-    """A dependency that may heal; counts for its breaker."""
+    """A dependency that may recover; counts for its breaker."""
     return Decision(
         category,
         Action.RETRY,

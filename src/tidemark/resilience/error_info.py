@@ -1,8 +1,8 @@
-"""`facts_of`: what is known about an error, whichever library, JVM or Spark Connect server it comes from.
+"""`error_info_of`: error info, whichever library, JVM or Spark Connect server the error comes from.
 
-Call it inside the `except` block: what a JVM exception says is asked for over a socket. The facts
-are values; the exception is never kept. pyspark, Delta, botocore and confluent-kafka are recognised
-by what their exceptions carry, so none of them is imported.
+Call it inside the `except` block: the text of a JVM exception is read over a socket. Error info
+is a value; the exception is never kept. pyspark, Delta, botocore and confluent-kafka are recognised
+by the attributes of their exceptions, so none of them is imported.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _NO_ANCESTOR = {"object", "Exception", "BaseException"}
 
 
 def error_info_of(error: object) -> ErrorInfo:
-    """The facts of an exception, of a `KafkaError` from a delivery report, or of a trace in a string.
+    """The error info of an exception, of a `KafkaError` from a delivery report, or of a trace in a string.
 
     Follows `__cause__`, else `__context__` unless it is suppressed, 32 deep at most and each
-    exception once; goes into exception groups and into what `KafkaException` and SQLAlchemy wrap.
-    Tidemark's own errors name their cause: what was merely being handled when one was raised is not read.
+    exception once; enters exception groups and the errors that `KafkaException` and SQLAlchemy wrap.
+    Of Tidemark's own errors only `__cause__` is read.
     """
     if isinstance(error, str):
         return error_info_of_text(error)
@@ -40,7 +40,7 @@ def error_info_of(error: object) -> ErrorInfo:
 
 
 def error_info_of_text(text: str) -> ErrorInfo:
-    """The facts of an error that arrived as text, e.g. `QueryTerminatedEvent.exception`."""
+    """The error info of an error that arrived as text, e.g. `QueryTerminatedEvent.exception`."""
     links = links_in(text)
     return ErrorInfo(links or (described("", text), *links_in_message(text)))
 
@@ -88,10 +88,10 @@ def _own_links(error: object) -> tuple[Link, ...]:
         return _py4j(name, kin, error)
     if hasattr(error, "getGrpcStatusCode"):
         return _connect(name, kin, error)
-    message = _said(lambda: str(error)) or ""
+    message = _answer(lambda: str(error)) or ""
     link = replace(described(name, message), kin=kin)
     if hasattr(error, "getCondition"):
-        condition, state = _said(error.getCondition), _said(getattr(error, "getSqlState", lambda: None))
+        condition, state = _answer(error.getCondition), _answer(getattr(error, "getSqlState", lambda: None))
         link = replace(link, condition=condition or link.condition, sqlstate=state or link.sqlstate)
     link = with_reply(replace(link, grpc_code=_grpc_code(error)), error)
     return (link, *(links_in(message) or links_in_message(message)))
@@ -102,33 +102,33 @@ def _captured(name: str, kin: tuple[str, ...], error: Any) -> tuple[Link, ...]:
     link = replace(described(name, str(error._desc or "")), kin=kin)
     link = replace(
         link,
-        condition=link.condition or _said(error.getCondition),
-        sqlstate=link.sqlstate or _said(error.getSqlState),
+        condition=link.condition or _answer(error.getCondition),
+        sqlstate=link.sqlstate or _answer(error.getSqlState),
     )
     return _joined(link, links_in(str(error._stackTrace or "")))
 
 
 def _py4j(name: str, kin: tuple[str, ...], error: Any) -> tuple[Link, ...]:
-    """A JVM exception that PySpark does not convert: its text is asked for, once."""
-    text = _said(lambda: str(error)) or ""
+    """A JVM exception that PySpark does not convert: its text is read once, over the socket."""
+    text = _answer(lambda: str(error)) or ""
     return (Link(name, kin=kin), *(links_in(text) or (described("", text), *links_in_message(text))))
 
 
 def _connect(name: str, kin: tuple[str, ...], error: Any) -> tuple[Link, ...]:
     """Spark Connect. The message may start with the JVM class in brackets; the trace may be missing."""
-    message = str(getattr(error, "_message", None) or _said(error.getMessage) or "")
+    message = str(getattr(error, "_message", None) or _answer(error.getMessage) or "")
     java_class = ""
     if message.startswith("(") and ") " in message:
         java_class, _, message = message[1:].partition(") ")
     link = replace(
         described(name, message),
         kin=kin,
-        condition=_said(error.getCondition),
-        sqlstate=_said(error.getSqlState),
+        condition=_answer(error.getCondition),
+        sqlstate=_answer(error.getSqlState),
         grpc_code=str(getattr(error.getGrpcStatusCode(), "name", "")) or None,
     )
     link = replace(link, condition=link.condition or described("", message).condition)
-    trace = links_in(str(_said(error.getStackTrace) or ""))
+    trace = links_in(str(_answer(error.getStackTrace) or ""))
     if java_class and not any(t.name == java_class for t in trace):
         trace = (described(java_class, message), *trace)
     return (*_joined(link, trace), *links_in_message(message))
@@ -144,11 +144,11 @@ def _grpc_code(error: object) -> str | None:
     code = getattr(error, "code", None)
     if not callable(code) or not hasattr(error, "details"):
         return None
-    return getattr(_said(code), "name", None)
+    return getattr(_answer(code), "name", None)
 
 
-def _said(ask: Callable[[], Any]) -> Any:
-    """What the error answers, or None: the JVM or the server it would ask may be gone."""
+def _answer(ask: Callable[[], Any]) -> Any:
+    """The error's answer, or None: the JVM or the server that it reads from may be gone."""
     try:
         return ask()
     except Exception:

@@ -1,4 +1,4 @@
-"""`Match`: what a rule asks of one exception of a chain. A value, so that rules pickle and print."""
+"""`Match`: the criteria of a rule about one exception of a chain. A value, so that rules pickle and print."""
 
 from __future__ import annotations
 
@@ -52,11 +52,6 @@ class Match:
                 not (self.without_aws and (link.aws_code or "awssdk" in link.name or "s3a" in link.name)),
             )
         )
-
-
-def one_of(words: str) -> frozenset[str]:
-    """The words of a text, for a criterion."""
-    return frozenset(words.split())
 
 
 def _all_names(link: Link) -> tuple[str, ...]:

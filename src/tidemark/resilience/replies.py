@@ -1,7 +1,6 @@
-"""What the other side answered: HTTP status, AWS code, Kafka error code, how long to stay away.
+"""The other side's reply: HTTP status, AWS code, Kafka error code, `Retry-After`.
 
-Read from the attributes that the client libraries give their exceptions, so that none of them
-has to be installed.
+Read from the attributes of the client libraries' exceptions, so that none of them has to be installed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tidemark.resilience.trace_text import MESSAGE_LIMIT
 
 
 def with_reply(link: Link, error: object) -> Link:
-    """The link with what `error` carries of an answer; unchanged where it carries none."""
+    """The link with the reply that `error` carries; unchanged where it carries none."""
     link = _with_status(link, error, getattr(error, "response", None))
     code = getattr(error, "error_code", None)
     if isinstance(code, str) and link.aws_code is None:
@@ -34,7 +33,7 @@ def with_reply(link: Link, error: object) -> Link:
 
 
 def kafka_link(error: Any) -> Link:
-    """A `confluent_kafka.KafkaError`, which is no exception; it comes inside one or to a callback."""
+    """A `confluent_kafka.KafkaError`, which is not an exception: it comes inside one or to a callback."""
     kind = type(error)
     return Link(
         f"{kind.__module__}.{kind.__qualname__}",
@@ -75,9 +74,9 @@ def _with_aws(link: Link, response: Mapping[str, Any]) -> Link:
 
 
 def retry_after_of(headers: Any) -> float | None:
-    """Seconds of a `Retry-After` header: a number, or a date counted from the answer's own `Date`.
+    """Seconds of a `Retry-After` header: a number, or a date counted from the reply's own `Date`.
 
-    A date without one is left out: this clock and the server's need not agree.
+    A date without `Date` is ignored, because this clock and the server's need not agree.
     """
     if headers is None or not hasattr(headers, "get"):
         return None

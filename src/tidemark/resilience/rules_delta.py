@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tidemark.contract.failures import Decision
 from tidemark.resilience.decisions import (
     COMMITTED,
     CONFIGURATION,
@@ -17,129 +16,112 @@ from tidemark.resilience.decisions import (
     TABLE_CHANGED,
     UNAVAILABLE,
 )
-from tidemark.resilience.match import Match, one_of
-from tidemark.resilience.rule import Rule, Tier
-
-
-def _condition(name: str, conditions: str, decision: Decision) -> Rule:
-    return Rule(name, Match(conditions=one_of(conditions)), decision)
-
-
-def _class(name: str, classes: str, decision: Decision) -> Rule:
-    return Rule(name, Match(classes=one_of(classes)), decision)
-
+from tidemark.resilience.rule import Tier, rules
 
 DELTA = (
-    _condition(
+    *rules(
         "delta-conflict",
-        "DELTA_CONCURRENT_APPEND DELTA_CONCURRENT_DELETE_READ DELTA_CONCURRENT_DELETE_DELETE"
+        CONFLICT,
+        conditions="DELTA_CONCURRENT_APPEND DELTA_CONCURRENT_DELETE_READ DELTA_CONCURRENT_DELETE_DELETE"
         " DELTA_CONCURRENT_WRITE DELTA_MAX_COMMIT_RETRIES_EXCEEDED",
-        CONFLICT,
-    ),
-    _class(
-        "delta-conflict",
-        "ConcurrentAppendException ConcurrentDeleteReadException ConcurrentDeleteDeleteException"
+        classes="ConcurrentAppendException ConcurrentDeleteReadException ConcurrentDeleteDeleteException"
         " ConcurrentWriteException DeltaConcurrentModificationException",
-        CONFLICT,
     ),
-    _condition("delta-table-changed", "DELTA_METADATA_CHANGED DELTA_PROTOCOL_CHANGED", TABLE_CHANGED),
-    _class("delta-table-changed", "MetadataChangedException ProtocolChangedException", TABLE_CHANGED),
-    _class("concurrent-modification", "ConcurrentModificationException", CONFLICT),
-    _condition("delta-committed", "DELTA_POST_COMMIT_HOOK_FAILED", COMMITTED),
-    Rule(
+    *rules(
+        "delta-table-changed",
+        TABLE_CHANGED,
+        conditions="DELTA_METADATA_CHANGED DELTA_PROTOCOL_CHANGED",
+        classes="MetadataChangedException ProtocolChangedException",
+    ),
+    *rules("concurrent-modification", CONFLICT, classes="ConcurrentModificationException"),
+    *rules("delta-committed", COMMITTED, conditions="DELTA_POST_COMMIT_HOOK_FAILED"),
+    *rules(
         "delta-schema-changed",
-        Match(condition_pattern=r"^DELTA_(SCHEMA_CHANGED|STREAMING_(SCHEMA_MISMATCH|METADATA_EVOLUTION))"),
         RESTART,
+        condition_pattern=r"^DELTA_(SCHEMA_CHANGED|STREAMING_(SCHEMA_MISMATCH|METADATA_EVOLUTION))",
     ),
-    _condition(
+    *rules(
         "delta-invalid-rows",
-        "DELTA_NOT_NULL_CONSTRAINT_VIOLATED DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
-        " DELTA_EXCEED_CHAR_VARCHAR_LIMIT EXCEED_LIMIT_LENGTH",
         INVALID,
+        conditions="DELTA_NOT_NULL_CONSTRAINT_VIOLATED DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+        " DELTA_EXCEED_CHAR_VARCHAR_LIMIT EXCEED_LIMIT_LENGTH",
     ),
-    _condition("delta-plan-outdated", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", RESTART),
-    _condition(
+    *rules("delta-plan-outdated", RESTART, conditions="DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"),
+    *rules(
         "delta-table-busy",
-        "DELTA_COMMIT_INTERMEDIATE_REDIRECT_STATE DELTA_FAILED_READ_FILE_FOOTER"
-        " DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY",
         UNAVAILABLE,
+        conditions="DELTA_COMMIT_INTERMEDIATE_REDIRECT_STATE DELTA_FAILED_READ_FILE_FOOTER"
+        " DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY",
     ),
-    _condition("delta-missing-file", "DELTA_VERSIONS_NOT_CONTIGUOUS", MISSING_FILE),
-    _condition(
+    *rules("delta-missing-file", MISSING_FILE, conditions="DELTA_VERSIONS_NOT_CONTIGUOUS"),
+    *rules(
         "delta-schema",
-        "DELTA_METADATA_MISMATCH DELTA_FAILED_TO_MERGE_FIELDS DELTA_MERGE_INCOMPATIBLE_DATATYPE"
-        " DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE DELTA_MISSING_COLUMN",
         SCHEMA,
+        conditions="DELTA_METADATA_MISMATCH DELTA_FAILED_TO_MERGE_FIELDS DELTA_MERGE_INCOMPATIBLE_DATATYPE"
+        " DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE DELTA_MISSING_COLUMN",
     ),
-    Rule(
+    *rules(
         "delta-missing-file",
-        Match(
-            condition_pattern=r"^DELTA_((LOG_)?FILE_(OR_DIR_)?NOT_FOUND|TRUNCATED_TRANSACTION_LOG|EMPTY_DIRECTORY)"
-        ),
         MISSING_FILE,
+        condition_pattern=r"^DELTA_((LOG_)?FILE_(OR_DIR_)?NOT_FOUND|TRUNCATED_TRANSACTION_LOG|EMPTY_DIRECTORY)",
     ),
-    Rule(
+    *rules(
         "kafka-source-restart",
-        Match(
-            condition_pattern=r"WITH_TRIGGER_AVAILABLENOW$|^MISMATCHED_TOPIC_PARTITIONS_|^END_OFFSET_HAS_GREATER"
-        ),
         RESTART,
+        condition_pattern=r"WITH_TRIGGER_AVAILABLENOW$|^MISMATCHED_TOPIC_PARTITIONS_|^END_OFFSET_HAS_GREATER",
     ),
-    Rule("spark-executor-lost", Match(class_pattern=r"^(ExecutorLostFailure|FetchFailed)"), UNAVAILABLE),
-    _class("spark-executor-lost", "FetchFailedException MetadataFetchFailedException", UNAVAILABLE),
+    *rules(
+        "spark-executor-lost",
+        UNAVAILABLE,
+        class_pattern=r"^(ExecutorLostFailure|FetchFailed)",
+        classes="FetchFailedException MetadataFetchFailedException",
+    ),
     # Rows that were kept on an executor that is gone: the batch is created again from Kafka.
-    _condition("spark-kept-rows-lost", "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", RESTART),
-    _class("spark-read-file", "ParquetDecodingException", INTERNAL),
+    *rules("spark-kept-rows-lost", RESTART, conditions="CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"),
+    *rules("spark-read-file", INTERNAL, classes="ParquetDecodingException"),
 )
 
 STOPPED = (
-    _class(
+    *rules(
         "interrupted",
-        "KeyboardInterrupt SystemExit CancelledError InterruptedException ClosedByInterruptException"
-        " java.io.InterruptedIOException TaskKilledException",
         SHUTDOWN,
+        classes="KeyboardInterrupt SystemExit CancelledError InterruptedException ClosedByInterruptException"
+        " java.io.InterruptedIOException TaskKilledException",
     ),
-    _class(
+    *rules(
         "jvm-gone",
-        "Py4JNetworkError OutOfMemoryError MemoryError StackOverflowError NoClassDefFoundError"
+        INTERNAL,
+        classes="Py4JNetworkError OutOfMemoryError MemoryError StackOverflowError NoClassDefFoundError"
         " ClassNotFoundException NoSuchMethodError ImportError SyntaxError UnsupportedClassVersionError",
-        INTERNAL,
     ),
-    Rule(
+    *rules(
         "spark-stopped",
-        Match(message=r"stopped SparkContext|SparkContext (has been|was) (stopped|shut ?down)"),
         INTERNAL,
+        message=r"stopped SparkContext|SparkContext (has been|was) (stopped|shut ?down)",
     ),
-    _class(
+    *rules(
         "spark-plan",
-        "AnalysisException ParseException IllegalArgumentException UnsupportedOperationException",
         CONFIGURATION,
+        classes="AnalysisException ParseException IllegalArgumentException UnsupportedOperationException",
     ),
 )
 
-
-def _state(name: str, states: str, decision: Decision, tier: Tier = Tier.STATE) -> Rule:
-    return Rule(name, Match(sqlstates=tuple(states.split())), decision, tier)
-
-
-# XXKST, 39000, 58030 and KD001 only wrap what matters; 28 is a veto.
+# XXKST, 39000, 58030 and KD001 only wrap the cause; 28 is a veto.
 SQLSTATES = (
-    _state("sqlstate-conflict", "2D521", CONFLICT),
-    _state("sqlstate-connection", "08 40 53 55P03 57", UNAVAILABLE),
-    _state("sqlstate-data", "22 23", INVALID),
-    _state("sqlstate-role", "0L 0P", CREDENTIALS),
-    _state("sqlstate-schema", "42 0A 21", CONFIGURATION),
-    _state("sqlstate-io", "58 KD001", UNAVAILABLE, Tier.LAST),
-    _state("sqlstate-internal", "XX0 XXKD XXSC XXKCM", INTERNAL, Tier.LAST),
-    # Delta names what is wrong with a table, a property or a statement. What may heal has a rule above, or is
+    *rules("sqlstate-conflict", CONFLICT, tier=Tier.STATE, sqlstates="2D521"),
+    *rules("sqlstate-connection", UNAVAILABLE, tier=Tier.STATE, sqlstates="08 40 53 55P03 57"),
+    *rules("sqlstate-data", INVALID, tier=Tier.STATE, sqlstates="22 23"),
+    *rules("sqlstate-role", CREDENTIALS, tier=Tier.STATE, sqlstates="0L 0P"),
+    *rules("sqlstate-schema", CONFIGURATION, tier=Tier.STATE, sqlstates="42 0A 21"),
+    *rules("sqlstate-io", UNAVAILABLE, tier=Tier.LAST, sqlstates="58 KD001"),
+    *rules("sqlstate-internal", INTERNAL, tier=Tier.LAST, sqlstates="XX0 XXKD XXSC XXKCM"),
+    # Delta names what is wrong with a table, a property or a statement. What a retry may help has a rule above, or is
     # a reading of files that may be complete a moment later.
-    Rule(
+    *rules(
         "delta-refused",
-        Match(
-            condition_pattern=r"^(DELTA_(?!ACTIVE_|VERSIONS_NOT_CONTIGUOUS|FAILED_READ_FILE_FOOTER"
-            r"|STATE_RECOVER|CHECKPOINT_SNAPSHOT_MISMATCH)|RESERVED_CDC_COLUMNS|WRONG_COLUMN_DEFAULTS_FOR_DELTA)"
-        ),
         CONFIGURATION,
-        Tier.LAST,
+        tier=Tier.LAST,
+        condition_pattern=r"^(DELTA_(?!ACTIVE_|VERSIONS_NOT_CONTIGUOUS|FAILED_READ_FILE_FOOTER"
+        r"|STATE_RECOVER|CHECKPOINT_SNAPSHOT_MISMATCH)|RESERVED_CDC_COLUMNS|WRONG_COLUMN_DEFAULTS_FOR_DELTA)",
     ),
 )

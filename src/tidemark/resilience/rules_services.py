@@ -1,15 +1,15 @@
-"""Kafka, AWS and S3A, HTTP, databases, sockets, Python: what a client library raises.
+"""Errors of client libraries: Kafka, AWS and S3A, HTTP, databases, sockets, Python.
 
-`reliability-guarantees.md`, Error Classification. Where general practice gives up sooner
-(`UnknownHostException`, `FileNotFoundException`), that document holds: both are retried.
+`reliability-guarantees.md`, Error Classification. It has `UnknownHostException` and `FileNotFoundException` retried,
+where common practice gives up.
 """
 
 from __future__ import annotations
 
-from tidemark.contract.failures import Decision
 from tidemark.resilience.decisions import (
     BUG,
     CONFIGURATION,
+    CREDENTIALS,
     INVALID,
     MISSING,
     NETWORK,
@@ -18,59 +18,37 @@ from tidemark.resilience.decisions import (
     dead_letter,
     retry,
 )
-from tidemark.resilience.match import Match, one_of
-from tidemark.resilience.rule import Rule, Tier
-
-
-def _classes(name: str, classes: str, decision: Decision, tier: Tier = Tier.SPECIFIC) -> Rule:
-    return Rule(name, Match(classes=one_of(classes)), decision, tier)
-
-
-def _kafka(name: str, codes: str, decision: Decision) -> Rule:
-    return Rule(name, Match(kafka=one_of(codes)), decision)
-
-
-def _aws(name: str, codes: str, decision: Decision) -> Rule:
-    return Rule(name, Match(aws=one_of(codes)), decision)
-
-
-def _http(name: str, codes: str, decision: Decision, *, without_aws: bool = False) -> Rule:
-    return Rule(name, Match(http=frozenset(map(int, codes.split())), without_aws=without_aws), decision)
-
+from tidemark.resilience.match import Match
+from tidemark.resilience.rule import Rule, Tier, rules
 
 KAFKA = (
-    _classes(
-        "kafka-too-large", "RecordTooLargeException RecordBatchTooLargeException", dead_letter("TOO_LARGE")
-    ),
-    _kafka(
+    *rules(
         "kafka-too-large",
-        "MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_MSG_SIZE",
         dead_letter("TOO_LARGE"),
+        classes="RecordTooLargeException RecordBatchTooLargeException",
+        kafka="MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_MSG_SIZE",
     ),
-    _classes(
+    *rules(
         "kafka-record",
-        "RecordDeserializationException DeserializationException SerializationException"
+        INVALID,
+        classes="RecordDeserializationException DeserializationException SerializationException"
         " InvalidRecordException CorruptRecordException KeySerializationError ValueSerializationError"
         " KeyDeserializationError ValueDeserializationError",
-        INVALID,
-    ),
-    _kafka(
-        "kafka-record",
-        "_KEY_SERIALIZATION _VALUE_SERIALIZATION _KEY_DESERIALIZATION _VALUE_DESERIALIZATION INVALID_MSG"
+        kafka="_KEY_SERIALIZATION _VALUE_SERIALIZATION _KEY_DESERIALIZATION _VALUE_DESERIALIZATION INVALID_MSG"
         " INVALID_RECORD INVALID_TIMESTAMP _BAD_MSG",
-        INVALID,
     ),
-    _kafka(
+    *rules(
         "kafka-configuration",
-        "_NOT_CONFIGURED _NOT_IMPLEMENTED _UNSUPPORTED_FEATURE UNSUPPORTED_VERSION INVALID_GROUP_ID"
+        CONFIGURATION,
+        kafka="_NOT_CONFIGURED _NOT_IMPLEMENTED _UNSUPPORTED_FEATURE UNSUPPORTED_VERSION INVALID_GROUP_ID"
         " INVALID_REQUIRED_ACKS TOPIC_EXCEPTION POLICY_VIOLATION INVALID_SESSION_TIMEOUT"
         " INCONSISTENT_GROUP_PROTOCOL UNSUPPORTED_COMPRESSION_TYPE",
-        CONFIGURATION,
     ),
-    _kafka("kafka-throttled", "THROTTLING_QUOTA_EXCEEDED _QUEUE_FULL", THROTTLED),
-    _kafka(
+    *rules("kafka-throttled", THROTTLED, kafka="THROTTLING_QUOTA_EXCEEDED _QUEUE_FULL"),
+    *rules(
         "kafka-unavailable",
-        "_TRANSPORT _ALL_BROKERS_DOWN _RESOLVE _SSL _TIMED_OUT _MSG_TIMED_OUT _TIMED_OUT_QUEUE _WAIT_COORD"
+        UNAVAILABLE,
+        kafka="_TRANSPORT _ALL_BROKERS_DOWN _RESOLVE _SSL _TIMED_OUT _MSG_TIMED_OUT _TIMED_OUT_QUEUE _WAIT_COORD"
         " _RETRY _INTR _PURGE_QUEUE _PURGE_INFLIGHT _ISR_INSUFF _ASSIGNMENT_LOST _MAX_POLL_EXCEEDED"
         " REQUEST_TIMED_OUT LEADER_NOT_AVAILABLE NOT_LEADER_FOR_PARTITION BROKER_NOT_AVAILABLE"
         " REPLICA_NOT_AVAILABLE NETWORK_EXCEPTION COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE"
@@ -79,125 +57,117 @@ KAFKA = (
         " UNKNOWN_LEADER_EPOCH STALE_BROKER_EPOCH PREFERRED_LEADER_NOT_AVAILABLE REASSIGNMENT_IN_PROGRESS"
         " REBALANCE_IN_PROGRESS ILLEGAL_GENERATION UNKNOWN_MEMBER_ID CONCURRENT_TRANSACTIONS"
         " UNKNOWN_TOPIC_ID FETCH_SESSION_ID_NOT_FOUND OPERATION_NOT_ATTEMPTED",
-        UNAVAILABLE,
-    ),
-    Rule(
-        "kafka-unavailable",
-        Match(
-            class_pattern=r"^org\.apache\.kafka\..*\.(Timeout|Network|Disconnect|Retriable|RetriableCommitFailed"
-            r"|NotEnoughReplicas\w*|NotLeader\w*|LeaderNotAvailable|BrokerNotAvailable|Coordinator\w+|NotCoordinator"
-            r"|KafkaStorage|UnstableOffsetCommit|ThrottlingQuotaExceeded|RebalanceInProgress|FencedLeaderEpoch"
-            r"|UnknownLeaderEpoch|OffsetNotAvailable|NotController|ReplicaNotAvailable)Exception$"
-        ),
-        UNAVAILABLE,
+        class_pattern=r"^org\.apache\.kafka\..*\.(Timeout|Network|Disconnect|Retriable|RetriableCommitFailed"
+        r"|NotEnoughReplicas\w*|NotLeader\w*|LeaderNotAvailable|BrokerNotAvailable|Coordinator\w+|NotCoordinator"
+        r"|KafkaStorage|UnstableOffsetCommit|ThrottlingQuotaExceeded|RebalanceInProgress|FencedLeaderEpoch"
+        r"|UnknownLeaderEpoch|OffsetNotAvailable|NotController|ReplicaNotAvailable)Exception$",
     ),
 )
 
 AWS = (
-    _aws(
+    *rules(
         "aws-throttled",
-        "Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException"
+        THROTTLED,
+        aws="Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException"
         " TooManyRequestsException ProvisionedThroughputExceededException TransactionInProgressException"
         " RequestLimitExceeded BandwidthLimitExceeded LimitExceededException SlowDown PriorRequestNotComplete"
         " EC2ThrottledException TooManyRequests RESOURCE_EXHAUSTED REQUEST_LIMIT_EXCEEDED",
-        THROTTLED,
     ),
-    _aws(
+    *rules(
         "aws-unavailable",
-        "InternalError InternalFailure InternalServerError InternalServerException ServiceUnavailable"
+        UNAVAILABLE,
+        aws="InternalError InternalFailure InternalServerError InternalServerException ServiceUnavailable"
         " ServiceUnavailableException OperationAborted RequestTimeTooSkewed TEMPORARILY_UNAVAILABLE"
         " INTERNAL_ERROR DEADLINE_EXCEEDED",
-        UNAVAILABLE,
     ),
-    _aws("missing-file", "NoSuchKey 404 NotFound", retry("MISSING_FILE")),
-    _classes(
+    *rules("missing-file", retry("MISSING_FILE"), aws="NoSuchKey 404 NotFound"),
+    *rules(
         "aws-throttled",
-        "ThrottlingException SlowDownException AWSServiceThrottledException TooManyRequestsException"
-        " TooManyRequests",
         THROTTLED,
+        classes="ThrottlingException SlowDownException AWSServiceThrottledException TooManyRequestsException"
+        " TooManyRequests",
     ),
-    _classes(
+    *rules(
         "aws-unavailable",
-        "InternalServerError InternalServerErrorException ServiceUnavailableException AWSStatus500Exception"
+        UNAVAILABLE,
+        classes="InternalServerError InternalServerErrorException ServiceUnavailableException AWSStatus500Exception"
         " AWSNoResponseException AWSServiceIOException AWSS3IOException AWSClientIOException"
         " TemporarilyUnavailable",
-        UNAVAILABLE,
     ),
-    _classes(
+    *rules(
         "aws-configuration",
-        "AWSRedirectException AWSUnsupportedFeatureException"
-        " NoRegionError InvalidRegionError EndpointProviderError",
         CONFIGURATION,
+        classes="AWSRedirectException AWSUnsupportedFeatureException"
+        " NoRegionError InvalidRegionError EndpointProviderError",
     ),
 )
 
 HTTP = (
-    _http("http-throttled", "429", THROTTLED),
-    _http("http-unavailable", "408 425 500 502 503 504", UNAVAILABLE),
-    _http("http-record", "400 413 415 422", INVALID, without_aws=True),
-    _http("http-missing", "404 410", MISSING, without_aws=True),
-    _http("http-configuration", "400 404 405 406 410 413 415 422 501 505", CONFIGURATION),
+    *rules("http-throttled", THROTTLED, http="429"),
+    *rules("http-unavailable", UNAVAILABLE, http="408 425 500 502 503 504"),
+    Rule("http-record", Match(http=frozenset({400, 413, 415, 422}), without_aws=True), INVALID),
+    Rule("http-missing", Match(http=frozenset({404, 410}), without_aws=True), MISSING),
+    *rules("http-configuration", CONFIGURATION, http="400 404 405 406 410 413 415 422 501 505"),
 )
 
 NETWORK_CLASSES = (
-    _classes(
-        "missing-file", "FileNotFoundException FileNotFoundError NoSuchFileException", retry("MISSING_FILE")
+    *rules(
+        "missing-file",
+        retry("MISSING_FILE"),
+        classes="FileNotFoundException FileNotFoundError NoSuchFileException",
     ),
-    _classes(
+    *rules(
         "wrong-path",
-        "ParentNotDirectoryException NotDirectoryException FileAlreadyExistsException NotADirectoryError"
-        " IsADirectoryError InvalidPathException UnsupportedFileSystemException",
         CONFIGURATION,
+        classes="ParentNotDirectoryException NotDirectoryException FileAlreadyExistsException NotADirectoryError"
+        " IsADirectoryError InvalidPathException UnsupportedFileSystemException",
     ),
-    _classes(
+    *rules(
         "network",
-        "ConnectException SocketTimeoutException UnknownHostException NoRouteToHostException SocketException"
-        " ConnectTimeoutException TimeoutException EOFException SSLException SSLHandshakeException"
-        " ClosedChannelException HttpTimeoutException PortUnreachableException NoHttpResponseException",
         NETWORK,
-    ),
-    _classes(
-        "network",
-        "ConnectionError TimeoutError gaierror SSLError RemoteDisconnected IncompleteRead HTTPClientError"
+        classes="ConnectException SocketTimeoutException UnknownHostException NoRouteToHostException SocketException"
+        " ConnectTimeoutException TimeoutException EOFException SSLException SSLHandshakeException"
+        " ClosedChannelException HttpTimeoutException PortUnreachableException NoHttpResponseException"
+        " ConnectionError TimeoutError gaierror SSLError RemoteDisconnected IncompleteRead HTTPClientError"
         " TransportError MaxRetryError ProtocolError NewConnectionError EndpointConnectionError"
         " ConnectTimeoutError ReadTimeoutError ConnectionClosedError",
-        NETWORK,
     ),
-    Rule(
-        "grpc-unavailable",
-        Match(grpc=frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED"})),
-        UNAVAILABLE,
-    ),
-    _classes("database-unavailable", "OperationalError InterfaceError DisconnectionError", UNAVAILABLE),
+    *rules("grpc-unavailable", UNAVAILABLE, grpc="UNAVAILABLE DEADLINE_EXCEEDED RESOURCE_EXHAUSTED ABORTED"),
+    *rules("database-unavailable", UNAVAILABLE, classes="OperationalError InterfaceError DisconnectionError"),
 )
 
 RECORD_CLASSES = (
-    _classes(
+    *rules(
         "invalid-record",
-        "ValidationError NumberFormatException ArithmeticException SparkArithmeticException DateTimeException"
+        INVALID,
+        classes="ValidationError NumberFormatException ArithmeticException SparkArithmeticException DateTimeException"
         " SparkDateTimeException SparkNumberFormatException DateTimeParseException SchemaParseException"
         " AvroTypeException SchemaResolutionError SchemaValidationException ValidationException DataError",
-        INVALID,
     ),
-    _classes(
+    *rules(
         "bug",
-        "TypeError KeyError AttributeError IndexError NameError AssertionError ZeroDivisionError"
+        BUG,
+        classes="TypeError KeyError AttributeError IndexError NameError AssertionError ZeroDivisionError"
         " RecursionError NullPointerException ClassCastException IndexOutOfBoundsException"
         " NoSuchElementException MatchError",
-        BUG,
     ),
 )
 
 GENERAL = (
-    _classes(
+    *rules(
         "service",
-        "ServiceException SdkServiceException AwsServiceException SdkClientException SdkException"
-        " S3Exception",
         UNAVAILABLE,
-        Tier.GENERAL,
+        tier=Tier.GENERAL,
+        classes="ServiceException SdkServiceException AwsServiceException SdkClientException SdkException"
+        " S3Exception",
     ),
-    Rule("io", Match(class_pattern=r"(^|\.|\$)\w*IOException$"), retry("IO"), Tier.GENERAL),
-    _classes("io", "OSError FileSystemException IOError", retry("IO"), Tier.GENERAL),
+    *rules(
+        "io",
+        retry("IO"),
+        tier=Tier.GENERAL,
+        class_pattern=r"(^|\.|\$)\w*IOException$",
+        classes="OSError FileSystemException IOError",
+    ),
 )
 
 _STATUS = (
@@ -207,40 +177,36 @@ _STATUS = (
 )
 
 
-def _words(name: str, pattern: str, decision: Decision, tier: Tier) -> Rule:
-    return Rule(name, Match(message=pattern), decision, tier)
-
-
 WORDS = (
-    _words(
+    *rules(
         "words-credentials",
-        r"(?i)authenticat\w+ (?:fail|error)|authoriz\w+ (?:fail|error)|invalid credentials|unauthori[sz]ed"
+        CREDENTIALS,
+        tier=Tier.WORDS_VETO,
+        message=r"(?i)authenticat\w+ (?:fail|error)|authoriz\w+ (?:fail|error)|invalid credentials|unauthori[sz]ed"
         r"|not authori[sz]ed|(?:access|permission) (?:is )?denied|\bforbidden\b",
-        Decision("CREDENTIALS", CONFIGURATION.action, CONFIGURATION.scope),
-        Tier.WORDS_VETO,
     ),
-    _words(
+    *rules(
         "words-missing-bucket",
-        r"(?i)bucket\b.{0,80}(?:does not exist|not found)|no ?such ?bucket",
         MISSING,
-        Tier.WORDS_VETO,
+        tier=Tier.WORDS_VETO,
+        message=r"(?i)bucket\b.{0,80}(?:does not exist|not found)|no ?such ?bucket",
     ),
-    _words(
+    *rules(
         "words-configuration",
-        r"(?i)configuration error|(?:invalid|missing|bad) config",
         CONFIGURATION,
-        Tier.WORDS_VETO,
+        tier=Tier.WORDS_VETO,
+        message=r"(?i)configuration error|(?:invalid|missing|bad) config",
     ),
-    _words("words-malformed", r"(?i)malformed", dead_letter("MALFORMED"), Tier.WORDS_VETO),
-    _words(
+    *rules("words-malformed", dead_letter("MALFORMED"), tier=Tier.WORDS_VETO, message=r"(?i)malformed"),
+    *rules(
         "words-schema",
-        r"(?i)schema validation|(?:does not|doesn't) match (?:the )?schema",
         INVALID,
-        Tier.WORDS_VETO,
+        tier=Tier.WORDS_VETO,
+        message=r"(?i)schema validation|(?:does not|doesn't) match (?:the )?schema",
     ),
-    _words("words-throttled", r"(?i)throttl|rate limit|slow ?down", THROTTLED, Tier.WORDS),
-    _words("words-timeout", r"(?i)time[d]?[ -]?out", NETWORK, Tier.WORDS),
-    _words("words-connection", r"(?i)connection", NETWORK, Tier.WORDS),
-    _words("words-unavailable", r"(?i)unavailable", UNAVAILABLE, Tier.WORDS),
-    _words("words-status", _STATUS, UNAVAILABLE, Tier.WORDS),
+    *rules("words-throttled", THROTTLED, tier=Tier.WORDS, message=r"(?i)throttl|rate limit|slow ?down"),
+    *rules("words-timeout", NETWORK, tier=Tier.WORDS, message=r"(?i)time[d]?[ -]?out"),
+    *rules("words-connection", NETWORK, tier=Tier.WORDS, message=r"(?i)connection"),
+    *rules("words-unavailable", UNAVAILABLE, tier=Tier.WORDS, message=r"(?i)unavailable"),
+    *rules("words-status", UNAVAILABLE, tier=Tier.WORDS, message=_STATUS),
 )

@@ -1,7 +1,7 @@
-"""Reads the exceptions that a text tells of: a JVM stack trace, a Python traceback, a message.
+"""Parses the exceptions in a text: a JVM stack trace, a Python traceback, a message.
 
-Much of what fails in the JVM reaches Python as text only: everything below the first cause, what
-executors threw, and all of a `foreachBatch` handler's errors.
+Many JVM errors reach Python as text only: everything below the first cause, exceptions of
+executors, and all errors of a `foreachBatch` handler.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KAFKA_ERROR = re.compile(r"KafkaError\{(?:FATAL,)?code=(\w+)")
 
 
 def links_in(text: str) -> tuple[Link, ...]:
-    """The exceptions a trace or a message tells of, outermost first. Plain prose has none."""
+    """The exceptions in a trace or a message, outermost first. Plain prose has none."""
     found: list[Link] = []
     for name, message in _exceptions(text[:_TEXT_LIMIT]):
         found += _with_inner(name, message)
@@ -46,7 +46,7 @@ def links_in(text: str) -> tuple[Link, ...]:
 
 
 def described(name: str, message: str) -> Link:
-    """A link with what its message says of condition, SQLSTATE, and the answer of an AWS service."""
+    """A link with the condition, the SQLSTATE and the AWS reply that its message contains."""
     condition = _CONDITION.search(message)
     states = _SQLSTATE.findall(message)
     reply = _AWS_REPLY.search(message)
@@ -65,7 +65,7 @@ def described(name: str, message: str) -> Link:
 
 
 def links_in_message(message: str) -> tuple[Link, ...]:
-    """Exceptions that are only named inside another one's message, and conditions quoted there."""
+    """Exceptions and conditions that are quoted inside another exception's message."""
     inner = [described(match[1], match[2]) for match in _INNER.finditer(message[:_TEXT_LIMIT])]
     conditions = _CONDITION.findall(message[:_TEXT_LIMIT])
     own = described("", message).condition
@@ -83,7 +83,7 @@ def _with_inner(name: str, message: str) -> Iterator[Link]:
 
 
 def _exceptions(text: str) -> Iterator[tuple[str, str]]:
-    """(class, message) of every exception, outermost first; chained Python tracebacks are turned round."""
+    """(class, message) of every exception, outermost first; chained Python tracebacks are reversed."""
     name, body = "", list[str]()
     pending: list[tuple[str, str]] = []
     in_traceback = in_frames = False
@@ -117,8 +117,8 @@ def _exceptions(text: str) -> Iterator[tuple[str, str]]:
         elif name:
             body.append(line)
         elif pending and not in_frames and line.strip() and not _BETWEEN.match(line):
-            told, message = pending[-1]
-            pending[-1] = (told, f"{message}\n{line}")
+            pending_name, message = pending[-1]
+            pending[-1] = (pending_name, f"{message}\n{line}")
         if lost:
             if name:
                 yield name, "\n".join(body)
@@ -129,7 +129,7 @@ def _exceptions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def same_failure(outer: Link, inner: Link) -> Link | None:
-    """The two as one, where a Python exception and the head of its JVM trace are the same thing."""
+    """The two as one link, where a Python exception and the head of its JVM trace are the same failure."""
     if outer.simple_name != inner.simple_name:
         return None
     return replace(
