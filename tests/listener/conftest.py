@@ -17,7 +17,6 @@ from tidemark.contract.errors import RetriableError
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.listener import AtLeastOnceListener, Batch, Failure, InProcessExecutor, Scope
-from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
 
 
 def judge(error: BaseException) -> Failure:
@@ -87,7 +86,7 @@ class Scene:
                 "max_poll_interval": 60,
                 "shutdown_timeout": 5,
                 "dlq_timeout": 5,
-                "retry": {"base": 0.02, "cap": 0.1},
+                "retry": {"base": 0.02, "cap": 0.1, "jitter": 0},
                 **options,
             }
         )
@@ -96,21 +95,11 @@ class Scene:
             self.executions.append([(r.partition, r.offset) for r in batch.records])
             return handler(batch)
 
-        connection = {"bootstrap.servers": self.bootstrap, "log_level": 0, **extra.pop("consumer", {})}
+        connection = {"bootstrap.servers": self.bootstrap, "log_level": 0}
         listener = AtLeastOnceListener(
             settings,
             connection,
-            **{
-                "executor": InProcessExecutor(recorded, judge=judge),
-                "dead_letters": DeadLetterPublisher(
-                    {"bootstrap.servers": self.bootstrap, "log_level": 0},
-                    group=settings.group_id,
-                    dlq_topic_of=settings.dlq_topic_of,
-                    timeout=settings.dlq_timeout,
-                ),
-                "backoff": lambda n: settings.retry.base * 2 ** (n - 1),
-                **extra,
-            },
+            **{"executor": InProcessExecutor(recorded, judge=judge), **extra},
         )
         self.running.append(Running(listener))
         return self.running[-1]
@@ -200,8 +189,6 @@ class Scene:
 EXTRA = frozenset(
     {
         "executor",
-        "dead_letters",
-        "backoff",
         "starting_offsets",
         "on_assigned",
         "on_revoked",

@@ -203,7 +203,7 @@ def test_other_partitions_go_on_when_one_backs_off(scene: Scenes) -> None:
             raise PartialSuccess({i: ValueError("no") for i in bad})
         return None
 
-    one.listen(handler, batch_size=1, retry={"base": 1, "cap": 1}, backoff=lambda n: 5.0)
+    one.listen(handler, batch_size=1, retry={"base": 5, "cap": 5, "jitter": 0})
     one.wait(lambda: failed_at)
     one.fill([0, 30])
     one.wait_committed({0: 1, 1: 30})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +13,7 @@ from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriableEr
 from tidemark.contract.failures import Scope
 from tidemark.listener import Batch, BatchFailure, BatchResult, PartialSuccess, Record, member
 from tidemark.listener.delivery.assignment import Assignment
-from tidemark.listener.delivery.judging import backoff_of, judge_with
+from tidemark.listener.delivery.judging import judge_with, policy_of
 from tidemark.listener.delivery.settlement import Settler
 from tidemark.listener.run import listener_for
 from tidemark.resilience.classification import Classifier
@@ -63,11 +64,12 @@ def test_the_cause_is_named_when_there_is_one() -> None:
 
 
 def test_waits_double_up_to_the_cap_and_spread() -> None:
-    middle = backoff_of(RetryBackoff(), uniform=lambda low, high: (low + high) / 2)
-    assert [middle(n) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 16]
-    assert middle(200) <= 30
-    lowest = backoff_of(RetryBackoff(), uniform=lambda low, high: low)
-    assert lowest(1) == 0.75
+    def wait(failures: int, uniform: Callable[[float, float], float]) -> float | None:
+        return policy_of(RetryBackoff()).delay(failures, uniform=uniform)
+
+    assert [wait(n, lambda low, high: (low + high) / 2) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 16]
+    assert (wait(200, lambda low, high: high) or 99) <= 30
+    assert wait(1, lambda low, high: low) == 0.75
 
 
 def test_an_index_outside_the_batch_fails_the_whole_batch() -> None:
@@ -83,7 +85,7 @@ def settled(
     batch: Batch, result: BatchResult, assignment: Assignment, **options: object
 ) -> tuple[object, Settler]:
     settings = Listener.model_validate({"topics": ("t",), "group_id": "g", **options})
-    settler = Settler(settings, lambda n: float(n))
+    settler = Settler(settings)
     return settler.settle(batch, result, assignment), settler
 
 

@@ -50,8 +50,7 @@ def test_no_record_is_lost_when_a_member_joins_and_leaves(scene: Scenes, assigno
     options = {
         "assignor": assignor,
         "batch_size": 7,
-        "retry": {"base": 0.3, "cap": 0.3},
-        "backoff": lambda n: 0.3,
+        "retry": {"base": 0.3, "cap": 0.3, "jitter": 0},
     }
     one.listen(handler, batch_interval=1.0 if phase == "collecting" else 0.05, **options)
     one.wait(arrived.is_set)
@@ -217,7 +216,9 @@ def test_commits_cover_done_records_only_when_a_record_raises_at_shutdown(scene:
                 if not edited:
                     raise BatchFailure(index, error) from error
 
-    first = one.listen(handler, batch_size=3, batch_interval=1, max_attempts=1000, backoff=lambda n: 0.05)
+    first = one.listen(
+        handler, batch_size=3, batch_interval=1, max_attempts=1000, retry={"base": 0.05, "cap": 0.05}
+    )
     one.wait(lambda: first.listener.totals.failed >= 2)
     one.running.pop().stop()
     assert one.committed() == {0: 1}
@@ -399,7 +400,7 @@ def test_the_member_stays_in_the_group_when_a_backoff_exceeds_the_poll_interval(
         dlq_timeout=5,
         batch_size=2,
         batch_interval=1,
-        backoff=lambda n: 7.5,
+        retry={"base": 7.5, "jitter": 0},
         on_revoked=revoked.append,
     )
     one.wait_committed({0: 2})
@@ -414,7 +415,7 @@ def test_no_attempt_is_made_after_a_stop_when_a_backoff_is_long(scene: Scenes) -
     def handler(batch: Batch) -> None:
         raise ValueError("no")
 
-    running = one.listen(handler, backoff=lambda n: 600.0)
+    running = one.listen(handler, retry={"base": 600, "cap": 600})
     one.wait(lambda: running.listener.totals.failed == 1)
     before = time.monotonic()
     running.stop()

@@ -132,14 +132,12 @@ class Workflow:
 
     def worker(self, *strategies: Any, **options: Any) -> RunningWorker:
         """A worker in a thread of its own, started."""
-        registry = StrategyRegistry()
-        for strategy in strategies or (Echo(),):
-            registry.register(strategy)
+        registry = StrategyRegistry().register(*(strategies or (Echo(),)))
         worker = open_worker(
             self.settings,
             self.connection,
             strategies=registry,
-            **{"backoff": lambda n: 0.05 * 2 ** (n - 1), **options},
+            **options,
         )
         raised: list[BaseException] = []
 

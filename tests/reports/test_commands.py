@@ -128,7 +128,7 @@ def test_the_archived_report_is_printed_when_it_is_asked_for(project: Project, e
         reports.app, "submit", "ECHO", "-p", '{"a":1,"b":2}', "--request-id", "r-1", "--create-topics"
     )
     settings = load_settings(project.config)
-    worker = worker_of(settings, strategies=StrategyRegistry().with_(echo()))
+    worker = worker_of(settings, strategies=StrategyRegistry().register(echo()))
     thread = threading.Thread(target=worker.run, daemon=True)
     thread.start()
     again = ["submit", "ECHO", "-p", '{"a":1,"b":2}', "--request-id", "r-1", "--wait", "30", "--show"]
@@ -150,7 +150,7 @@ def test_a_worker_answers_with_its_metrics_when_it_is_scraped(project: Project, 
         for error in failures:
             raise error
 
-    worker = worker_of(settings, strategies=StrategyRegistry().with_(echo(fail_once)), metrics=metrics)
+    worker = worker_of(settings, strategies=StrategyRegistry().register(echo(fail_once)), metrics=metrics)
     project.run(reports.app, "submit", "NO_SUCH_TYPE", "--create-topics")
     asked = project.run(reports.app, "submit", "ECHO")["requestId"]
     thread = threading.Thread(target=worker.run, daemon=True)

@@ -197,7 +197,7 @@ def test_what_is_no_strategy_is_refused_when_an_entry_point_names_it(
 ) -> None:
     info = tmp_path / "their_reports-1.0.dist-info" / "entry_points.txt"
     info.write_text(f"[{GROUP}]\ntheirs = their_reports:broken\n")
-    with pytest.raises(ConfigError, match="no report strategy"):
+    with pytest.raises(ConfigError, match="not a report strategy"):
         StrategyRegistry().load_entry_points()
 
 

@@ -58,7 +58,7 @@ def test_no_attempt_is_spent_while_the_breaker_is_open(workflow: Workflows, tmp_
     flow = workflow()
     broken = Broken(tmp_path / "archive", failures=1000)
     breaker = Breaker(BREAKER, BreakerSettings(failure_threshold=2, open_seconds=1.5, success_threshold=1))
-    flow.worker(objects=broken, guard=ArchiveGuard(breaker))
+    flow.worker(objects=broken, breaker=breaker)
     requests = [flow.submit(n=n) for n in range(6)]
     flow.wait_until(lambda: breaker.state is State.OPEN)
     tried = broken.tried
@@ -101,7 +101,7 @@ def test_reports_are_archived_when_the_s3_server_comes_back(
     flow = workflow(archive=options.model_dump())
     breaker = Breaker(BREAKER, BreakerSettings(failure_threshold=2, open_seconds=1, success_threshold=1))
     switch(False)
-    flow.worker(guard=ArchiveGuard(breaker))
+    flow.worker(breaker=breaker)
     request_id = flow.submit()
     flow.wait_until(lambda: breaker.state is State.OPEN)
     switch(True)

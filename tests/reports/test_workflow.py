@@ -18,7 +18,7 @@ from sqlalchemy.exc import OperationalError
 from tidemark.config.reports import Reports
 from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriableError, UsageError
 from tidemark.contract.failures import Scope
-from tidemark.listener.delivery.judging import backoff_of
+from tidemark.listener.delivery.judging import policy_of
 from tidemark.reports.archive.guard import ArchiveRefused
 from tidemark.reports.publisher import GENERATION, NotPublished
 from tidemark.reports.requests.claims import Claim, Claims, Refused
@@ -234,9 +234,9 @@ def test_one_of_many_gets_the_claim_when_all_ask_at_once(workflow: Workflows) ->
 
 @pytest.mark.guarantee("reports: backoff 1, 2, 4 s")
 def test_a_transient_failure_is_retried_after_1_2_and_4_seconds() -> None:
-    backoff = backoff_of(Reports().retry)
+    policy = policy_of(Reports().retry)
     for attempt, expected in ((1, 1.0), (2, 2.0), (3, 4.0)):
-        waits = [backoff(attempt) for _ in range(200)]
+        waits = [policy.delay(attempt) or 0 for _ in range(200)]
         assert 0.75 * expected <= min(waits) <= max(waits) <= 1.25 * expected
         assert len(set(waits)) > 1
 

@@ -1,6 +1,6 @@
 """A worker as a process of its own, for tests that kill it. One argument; JSON lines to a file.
 
-Keys: `settings`, `connection`, `kill_at` (a seam to die at) and
+Keys: `settings`, `connection`, `kill_at` (a failpoint to die at) and
 `outage` (a file: as long as it is there, the archive is down).
 """
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 import structlog
 
 from tidemark.config.reports import Reports
+from tidemark.contract.failpoints import VARIABLE
 from tidemark.reports.archive.archive import Report
 from tidemark.reports.archive.objects import Folder
 from tidemark.reports.assembly import open_worker
@@ -73,20 +74,15 @@ def main(given: dict[str, Any], log: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(lines),
     )
     settings = Reports.model_validate(given["settings"])
-
-    def failpoint(point: str) -> None:
-        if point == given.get("kill_at"):
-            os.kill(os.getpid(), signal.SIGKILL)
-
+    if "kill_at" in given:
+        os.environ[VARIABLE] = f"report-{given['kill_at']}=kill"
     registry = StrategyRegistry()
     registry.register(Light())
     worker = open_worker(
         settings,
         given["connection"],
         strategies=registry,
-        backoff=lambda n: 0.05 * 2 ** (n - 1),
         objects=Outages(Folder(Path(settings.archive.location)), Path(given["outage"])),
-        failpoint=failpoint,
     )
     signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
     worker.run()

@@ -17,8 +17,8 @@ from tidemark.contract.errors import TidemarkError
 from tidemark.monitoring.access import Receive, Scope, Send, redirect
 from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.http import report_routes
-from tidemark.reports.requests.request import Status
 from tidemark.reports.service import ReportService
+from tidemark.reports.sweeper import counted
 
 MOST_ROWS = 50
 
@@ -53,9 +53,7 @@ class LateReports:
 def report_pages(reports: LateReports, types: Sequence[str], metrics: Metrics) -> list[Route]:
     def rows() -> list[object]:
         service = reports.service()
-        counts = service.counts()
-        for status in Status:
-            metrics.set("tidemark_report_requests", counts.get(status, 0), status=status.value)
+        counted(metrics, service.counts())
         return list(service.newest(MOST_ROWS))
 
     async def listed(request: Request) -> Response:

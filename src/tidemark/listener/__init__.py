@@ -1,4 +1,4 @@
-"""The at-least-once listener: nothing is committed before what it was handed to says that it is done.
+"""The at-least-once listener: commits an offset only after the executor has reported its record done.
 
 Needs no Spark. Source document: `adr-listen-at-least-once.md`.
 """

@@ -1,4 +1,4 @@
-"""The listener as the whole configuration describes it."""
+"""The listener's settings, from the whole configuration."""
 
 from __future__ import annotations
 
@@ -32,17 +32,8 @@ def listener_of(settings: Settings) -> Listener:
 
 
 def connection_of(settings: Settings) -> dict[str, Any]:
-    """Where and how to reach Kafka, for consumers and producers alike. Holds secrets: never log it."""
+    """How to reach Kafka, in librdkafka's names, for consumers and producers. Holds secrets: never log it."""
     return dict(admin_options(settings.kafka))
-
-
-def consumer_of(settings: Settings) -> dict[str, Any]:
-    consumer = settings.kafka.consumer
-    return {
-        **connection_of(settings),
-        "isolation.level": consumer.isolation_level,
-        "fetch.wait.max.ms": consumer.fetch_max_wait_ms,
-    }
 
 
 def handler_of(name: str) -> Handler:
@@ -56,4 +47,4 @@ def handler_of(name: str) -> Handler:
         ) from error
     if not callable(handler):
         raise ConfigError(f"the handler {name} is not callable", hint="it must be a function of one batch")
-    return handler  # type: ignore[no-any-return]  # what it is can only be told by calling it
+    return handler  # type: ignore[no-any-return]  # only a call shows its type

@@ -1,4 +1,4 @@
-"""Whether a topic is still the one that the listener's offsets belong to (Kafka's own topic ids)."""
+"""Detects, by Kafka's own topic ids, that a topic is no longer the one that the listener's offsets belong to."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ class TopicRecreated(NonRetriableError):
 
     def __init__(self, topic: str) -> None:
         super().__init__(
-            f"topic {topic} was deleted and created again while it was listened to",
+            f"topic {topic} was deleted and created again while the listener read it",
             hint="start the listener again: it begins where `auto-offset-reset` says, and skips nothing",
         )
 
 
 class TopicIdentity:
-    """The ids of the topics as they were when first asked for. Never raises: no answer is no change."""
+    """The ids of the topics at the first look. Never raises: without an answer nothing has changed."""
 
     def __init__(self, connection: Mapping[str, Any], topics: Iterable[str], *, timeout: float = 2.0) -> None:
         self.recreated: set[str] = set()
         self._topics = list(topics)
         self._timeout = timeout
         self.known: dict[str, str] = {}
-        of_consumers = ("isolation.level", "client.rack")
-        self._client = AdminClient({k: v for k, v in connection.items() if k not in of_consumers})
+        self._client = AdminClient(dict(connection))
 
     def look(self) -> set[str]:
         """The topics that were created again since the first look."""

@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,36 +40,25 @@ PLATFORM_RESULTS = frozenset(
 STOPPING = (NotFound, PermissionDenied, Unauthenticated)
 
 
+@dataclass(frozen=True)
 class DatabricksJobExecutor:
     """The job gets the parameters `batch` (a file of JSON lines), `result` (a file it may write), `attempt`.
 
     Each line of `batch` is a record: topic, partition, offset, timestamp, key and value in base64,
     headers as pairs. A job that did only a part writes `{"failed": {"3": "why"}, "untouched": [4, 5]}`,
-    by index, to `result`, and ends well; without it, the run's state speaks for the whole batch.
+    by index, to `result`, and ends well; without it, the run's state applies to the whole batch.
 
     The idempotency token begins with a hash of the records, of the topics' ids and of how often they were
-    handed over, and ends with a part made anew for each batch: the batch's file has it in its name while its
-    run goes on. So a listener that died finds the run of that batch instead of starting another, and a batch
-    that comes again after its run has ended, as when the group's offsets were set back, is run again.
+    handed over, and ends with a random part, which the name of the batch's file keeps while the run goes on.
+    So a listener that died finds the run of that batch instead of starting another, and a batch that comes
+    again after its run has ended, as when the group's offsets were set back, is run again.
     """
 
-    def __init__(
-        self,
-        workspace: WorkspaceClient,
-        options: JobExecutorOptions,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._workspace = workspace
-        self._options = options
-        self._now = monotonic
-        self._sleep = sleep
+    workspace: WorkspaceClient
+    options: JobExecutorOptions
 
     def submit(self, batch: Batch) -> JobExecution:
-        execution = JobExecution(
-            self._workspace, self._options, batch, monotonic=self._now, sleep=self._sleep
-        )
+        execution = JobExecution(self.workspace, self.options, batch)
         execution.start()
         return execution
 
@@ -80,29 +69,17 @@ class DatabricksJobExecutor:
 class JobExecution:
     """One run. `wait` asks for its state no more often than `poll-interval`."""
 
-    def __init__(
-        self,
-        workspace: WorkspaceClient,
-        options: JobExecutorOptions,
-        batch: Batch,
-        *,
-        monotonic: Callable[[], float],
-        sleep: Callable[[float], None],
-    ) -> None:
-        self._workspace = workspace
-        self._options = options
-        self._batch = batch
-        self._now = monotonic
-        self._sleep = sleep
+    def __init__(self, workspace: WorkspaceClient, options: JobExecutorOptions, batch: Batch) -> None:
+        self._workspace, self._options, self._batch = workspace, options, batch
         self._folder = Path(options.location)
         self._files: tuple[Path, ...] = ()
         self.run_id: int | None = None
         self._result: BatchResult | None = None
         self._ask_at = 0.0
-        self._deadline = monotonic() + options.timeout
+        self._deadline = time.monotonic() + options.timeout
 
     def start(self) -> None:
-        """Lays the batch down and starts the run, or finds the one that has its token already."""
+        """Writes the batch to its file and starts the run, or finds the one that has its token already."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             token = self._token()
@@ -124,19 +101,19 @@ class JobExecution:
             self._end(self._not_reached(error))
 
     def _token(self) -> str:
-        """That of the run which a listener that died has left behind, or a new one. At most 64 characters."""
+        """That of the run which a listener that died left behind, or a new one. At most 64 characters."""
         name = hash_of(self._batch)
         for left in self._folder.glob(f"{name}-*.jsonl"):
-            # An older one is of a run that has ended, and of a batch that now comes again.
+            # The run of an older file has ended, and its batch now comes again.
             if time.time() - left.stat().st_mtime < self._options.timeout:
                 return left.stem
         return f"{name}-{uuid.uuid4().hex[:20]}"
 
     def wait(self, timeout: float) -> BatchResult | None:
         if self._result is None:
-            self._sleep(min(timeout, max(0.0, self._ask_at - self._now())))
-            if self._now() >= self._ask_at:
-                self._ask_at = self._now() + self._options.poll_interval
+            time.sleep(min(timeout, max(0.0, self._ask_at - time.monotonic())))
+            if time.monotonic() >= self._ask_at:
+                self._ask_at = time.monotonic() + self._options.poll_interval
                 self._ask()
         return self._result
 
@@ -158,13 +135,13 @@ class JobExecution:
             self._end(self._not_reached(error))
             return
         except (DatabricksError, OSError) as error:
-            # The run goes on whether we can see it or not.
+            # The run goes on, although its state cannot be read.
             log.warning("job run's state unknown", run_id=self.run_id, error=str(error))
             run = Run()
         state = run.state.life_cycle_state if run.state else None
         if state in ENDED:
             self._end(self._final(run))
-        elif self._now() >= self._deadline:
+        elif time.monotonic() >= self._deadline:
             self.cancel()
             self._end(
                 self._whole(f"run {self.run_id} took longer than {self._options.timeout:g} s", "TIMEDOUT")
@@ -184,7 +161,7 @@ class JobExecution:
         return self._in_part() or self._whole(message, name)
 
     def _in_part(self) -> BatchResult | None:
-        """What the job wrote about single records; a file that cannot be read fails the whole batch."""
+        """The job's own result about single records; a file that cannot be read fails the whole batch."""
         try:
             reported = json.loads(self._files[1].read_text())
             failures = {

@@ -1,6 +1,6 @@
-"""The loop: collect a batch, have it executed, commit or rewind, again.
+"""The listener's loop: collect a batch, have it executed, commit or rewind, again.
 
-Long because the loop is read as one: what it keeps between two polls is used by every step.
+Long because the loop is read as one: every step uses the state between two polls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tidemark.monitoring.metrics import Metrics
 log = structlog.get_logger("tidemark.listener")
 
 SLICE = 0.2
-"""Longest time, in seconds, that anything here blocks without looking at the stop flag."""
+"""Longest time, in seconds, that a call here blocks without looking at the stop flag."""
 MEASURED_EVERY = 1.0
 """Seconds between two looks at the lag."""
 
@@ -48,39 +48,39 @@ class Totals:
 
 
 class AtLeastOnceListener:
-    """Hands batches to `executor`, one at a time, and commits only what is known to be done.
+    """Hands batches to `executor`, one at a time, and commits only records that are known to be done.
 
     A record can come twice (after a failure, a rebalance while a batch runs, a refused commit, a crash),
-    and never zero times. `starting_offsets` lets a handler that writes a table start from the table's
-    marks. `on_given_up` is called after a dead letter is acknowledged and before its offset is committed.
+    and never zero times. `connection` says how to reach Kafka, and `consumer` adds properties of the consumer alone,
+    both in librdkafka's names. `starting_offsets` lets a handler that writes a table start from the table's marks.
+    `on_given_up` is called after a dead letter is acknowledged and before its offset is committed.
     """
 
     def __init__(
         self,
         settings: Listener,
-        consumer: Mapping[str, object],
+        connection: Mapping[str, object],
         *,
         executor: Executor,
-        dead_letters: DeadLetterPublisher,
-        backoff: Callable[[int], float],
+        consumer: Mapping[str, object] | None = None,
         starting_offsets: StartingOffsets | None = None,
         on_assigned: Notice | None = None,
         on_revoked: Notice | None = None,
         on_given_up: Callable[[GivenUp], None] | None = None,
         on_progress: Callable[[Totals], None] | None = None,
         meter: Meter | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.totals = Totals()
         self._settings = settings
-        self._member = GroupMember({**consumer, **settings.consumer_properties()}, settings.topics)
+        properties = {**connection, **(consumer or {}), **settings.consumer_properties()}
+        self._member = GroupMember(properties, settings.topics)
         start = StartingPoint(
             self._member,
             reset=settings.auto_offset_reset,
             on_data_loss=settings.on_data_loss,
             starting_offsets=starting_offsets,
         )
-        self._identity = TopicIdentity(consumer, settings.topics)
+        self._identity = TopicIdentity(connection, settings.topics)
         self._rebalance = Rebalance(
             self._member,
             start,
@@ -89,24 +89,24 @@ class AtLeastOnceListener:
             on_assigned=on_assigned,
             on_revoked=on_revoked,
         )
+        self._assignment = self._rebalance.assignment
         self._executor = executor
-        self._dead_letters = dead_letters
-        self._settler = Settler(settings, backoff)
-        self._giving_up = GivingUp(settings, dead_letters, backoff=backoff, on_given_up=on_given_up)
+        self._dead_letters = DeadLetterPublisher(settings, connection)
+        self._settler = Settler(settings)
+        self._giving_up = GivingUp(settings, self._dead_letters, on_given_up=on_given_up)
         self._on_progress = on_progress
         self._meter = meter if meter is not None else Meter(Metrics(), settings.group_id)
-        self._now = monotonic
         self._stop = threading.Event()
         self._measure_at = self._identify_at = 0.0
-        self.heartbeat = monotonic()
-        """When the loop last turned; liveness is its age, whatever the dependencies do."""
+        self.heartbeat = time.monotonic()
+        """Time of the loop's last turn; its age is the liveness, whatever the dependencies do."""
 
     def stop(self) -> None:
         """Ends `run` soon, from any thread or signal handler: the running batch may finish."""
         self._stop.set()
 
     def run(self) -> Totals:
-        """Until `stop`. Raises `ListenerStopped` or another `NonRetriableError` when a person must act."""
+        """Runs until `stop`. Raises `ListenerStopped` or another `NonRetriableError` when a person must act."""
         try:
             self._check_topics()
             self._rebalance.subscribe()
@@ -140,23 +140,25 @@ class AtLeastOnceListener:
         deadline: float | None = None
         while not self._stop.is_set():
             self._make_ready()
-            wait = SLICE if deadline is None else min(SLICE, max(0.0, deadline - self._now()))
+            wait = SLICE if deadline is None else min(SLICE, max(0.0, deadline - time.monotonic()))
             record = self._receive(wait, keep=True)
             if record is not None:
                 records.append(record)
-                deadline = deadline if deadline is not None else self._now() + self._settings.batch_interval
+                deadline = (
+                    deadline if deadline is not None else time.monotonic() + self._settings.batch_interval
+                )
             full = len(records) >= self._settler.limit
-            if full or (deadline is not None and self._now() >= deadline):
-                if records := self._rebalance.assignment.still_owned(records):
+            if full or (deadline is not None and time.monotonic() >= deadline):
+                if records := self._assignment.still_owned(records):
                     return records
                 deadline = None
         return []
 
     def _make_ready(self) -> None:
-        """Carries out due seeks, resumes partitions whose wait is over, pauses those whose is not."""
-        now = self.heartbeat = self._now()
+        """Carries out due seeks, resumes partitions whose wait is over, and pauses the others."""
+        now = self.heartbeat = time.monotonic()
         resumed: list[Partition] = []
-        for owned in self._rebalance.assignment:
+        for owned in self._assignment:
             if owned.start_unknown and now >= owned.paused_until and not self._rebalance.find_start(owned):
                 owned.paused_until = now + self._settings.retry.base
             if owned.seek_to is not None and self._member.seek(owned.where, owned.seek_to):
@@ -171,23 +173,21 @@ class AtLeastOnceListener:
             self._member.resume(resumed)
         if now >= self._measure_at:
             self._measure_at = now + MEASURED_EVERY
-            self._meter.lag(self._rebalance.assignment.lags(self._member.end_seen))
+            self._meter.lag(self._assignment.lags(self._member.end_seen))
         if now >= self._identify_at:
             self._identify_at = now + ASKED_EVERY
             self._identity.look()
-        for topic in self._identity.recreated:
-            # What is open belongs to the former topic, and must not be committed to this one.
-            self._rebalance.assignment.drop(
-                [o.where for o in self._rebalance.assignment if o.where[0] == topic]
-            )
-            raise TopicRecreated(topic)
+        if recreated := self._identity.recreated:
+            # Offsets of the former topic must not be committed to this one.
+            self._assignment.drop_topics(recreated)
+            raise TopicRecreated(min(recreated))
 
     def _receive(self, wait: float, *, keep: bool) -> Record | None:
-        """One poll. A record that must not be kept now, because all is paused, is sought back to."""
+        """One poll. While all is paused no record is kept: the partition seeks back to it."""
         message = self._member.poll(wait)
         if message is None:
             return None
-        owned = self._rebalance.assignment.get((str(message.topic()), int(message.partition() or 0)))
+        owned = self._assignment.get((str(message.topic()), int(message.partition() or 0)))
         error = message.error()
         at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
         if error is not None and not at_end:
@@ -218,22 +218,22 @@ class AtLeastOnceListener:
 
     def _execute(self, records: Sequence[Record]) -> tuple[Batch, BatchResult]:
         batch = self._batch_of(records)
-        started = self._now()
+        started = time.monotonic()
         execution = self._executor.submit(batch)
         self._rebalance.inflight = (batch, execution)
         try:
-            # Pausing throws away what was fetched ahead, so a short execution is spared it.
+            # Pausing discards fetched records, so a short execution does without.
             result = execution.wait(self._settings.pause_after)
             deadline: float | None = None
             while result is None:
                 self._keep_alive()
                 result = execution.wait(SLICE)
                 if self._stop.is_set() and result is None:
-                    deadline = deadline or self._now() + self._settings.shutdown_timeout
-                    if self._now() >= deadline:
+                    deadline = deadline or time.monotonic() + self._settings.shutdown_timeout
+                    if time.monotonic() >= deadline:
                         execution.cancel()
                         return batch, BatchResult.interrupted(len(batch))
-            self._meter.executed(self._now() - started)
+            self._meter.executed(time.monotonic() - started)
             return batch, result
         finally:
             self._rebalance.inflight = None
@@ -241,7 +241,7 @@ class AtLeastOnceListener:
     def _batch_of(self, records: Sequence[Record]) -> Batch:
         submission = attempt = 1
         for record in records:
-            owned = self._rebalance.assignment.current(record)
+            owned = self._assignment.current(record)
             if owned is not None:
                 owned.offsets.submissions[record.offset] += 1
                 submission = max(submission, owned.offsets.submissions[record.offset])
@@ -249,9 +249,9 @@ class AtLeastOnceListener:
         return Batch(tuple(records), submission, attempt, topic_ids=self._identity.known)
 
     def _keep_alive(self) -> None:
-        """Polls so that the group keeps us, with every partition paused, those just assigned included."""
-        self.heartbeat = self._now()
-        for owned in self._rebalance.assignment:
+        """Polls to stay in the group, with every partition paused, those just assigned included."""
+        self.heartbeat = time.monotonic()
+        for owned in self._assignment:
             if owned.paused is not True:
                 self._member.pause([owned.where])
                 owned.paused = True
@@ -260,7 +260,7 @@ class AtLeastOnceListener:
     # settling
 
     def _settle(self, batch: Batch, result: BatchResult) -> None:
-        settlement = self._settler.settle(batch, result, self._rebalance.assignment)
+        settlement = self._settler.settle(batch, result, self._assignment)
         self.totals.batches += 1
         self.totals.done += settlement.succeeded
         self.totals.failed += settlement.failed
@@ -272,12 +272,10 @@ class AtLeastOnceListener:
         if settlement.stop is not None:
             raise ListenerStopped(
                 f"{settlement.stop.exception_class}: {settlement.stop.message}",
-                hint="nothing of the failed batch is committed; fix the cause and start again",
+                hint="no record of the failed batch is committed; fix the cause and start again",
             )
         if settlement.given_up:
-            written = self._giving_up.give_up(
-                settlement, self._rebalance.assignment, keep_alive=self._keep_alive
-            )
+            written = self._giving_up.give_up(settlement, self._assignment, keep_alive=self._keep_alive)
             self.totals.dead_lettered += written
             self._meter.counted("dead-lettered", written)
             self._rebalance.commit_done()
@@ -287,8 +285,8 @@ class AtLeastOnceListener:
 
     def _rewind(self, batch: Batch, settlement: Settlement) -> None:
         """One seek per partition, to its lowest offset that is not done."""
-        now = self._now()
-        for owned in self._rebalance.assignment.touched_by(batch):
+        now = time.monotonic()
+        for owned in self._assignment.touched_by(batch):
             target = owned.offsets.rewind()
             if target is not None:
                 self.totals.rewinds += 1
@@ -296,5 +294,5 @@ class AtLeastOnceListener:
                 owned.seek_to = target
                 owned.paused_until = max(owned.paused_until, now + settlement.delays.get(owned.epoch, 0.0))
         if settlement.outage is not None:
-            for owned in self._rebalance.assignment:
+            for owned in self._assignment:
                 owned.paused_until = max(owned.paused_until, now + settlement.outage)

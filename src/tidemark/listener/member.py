@@ -1,4 +1,4 @@
-"""One member of a consumer group: what the listener needs of confluent-kafka, with its traps closed."""
+"""One member of a consumer group: the part of confluent-kafka that the listener uses, made safe."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tidemark.listener.delivery.batch import Headers, Partition, Record
 log = structlog.get_logger("tidemark.listener")
 
 # One thread polls, commits and seeks. Offsets are never stored by the client, so that nothing is committed
-# behind our back; a position outside the broker's range is an error, never a silent jump. The end of a
-# partition is reported, as what stands before it may be no record: the markers of transactions.
+# unnoticed; a position outside the broker's range is an error, never a silent jump. The end of a partition
+# is reported, because the offsets before it may be markers of transactions instead of records.
 OURS: Mapping[str, object] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -31,12 +31,12 @@ OURS: Mapping[str, object] = {
     "enable.partition.eof": True,
 }
 
-# After a seek the fetch under way must return first, so a long wait there delays every retry.
+# A seek waits for the fetch under way, so a long fetch delays every retry.
 UNLESS_GIVEN: Mapping[str, object] = {"fetch.wait.max.ms": 100}
 
 
 class GroupMember:
-    """Wraps one `Consumer`. Every method is to be called from the thread that polls."""
+    """Wraps one `Consumer`. Every method must be called from the thread that polls."""
 
     def __init__(
         self, config: Mapping[str, object], topics: Iterable[str], *, request_timeout: float = 10.0
@@ -44,7 +44,7 @@ class GroupMember:
         if clash := [k for k, v in OURS.items() if k in config and config[k] != v]:
             raise ConfigError(
                 f"the listener sets {', '.join(clash)} itself",
-                hint="take them out of the consumer's properties; where to start is `auto-offset-reset`",
+                hint="remove them from the consumer's properties; `auto-offset-reset` says where to start",
             )
         self.topics = list(topics)
         self.group = str(config["group.id"])
@@ -123,7 +123,7 @@ class GroupMember:
         return 0 if listed.error else len(listed.partitions)
 
     def commit(self, positions: Mapping[Partition, int]) -> dict[Partition, int]:
-        """Commits, and returns what the broker took. A refused commit is no reason to end."""
+        """Commits, and returns the positions that the broker accepted. A refused commit does not raise."""
         asked = [TopicPartition(t, p, offset) for (t, p), offset in positions.items()]
         try:
             answered = self._consumer.commit(offsets=asked, asynchronous=False) or []
@@ -156,7 +156,7 @@ class GroupMember:
             self._wake(resumed[0])
 
     def _wake(self, where: Partition) -> None:
-        """With everything paused the client's thread sleeps for up to a second; a request ends that."""
+        """With all partitions paused the client's thread sleeps for up to a second; a request wakes it."""
         try:
             self._consumer.get_watermark_offsets(TopicPartition(*where), timeout=0.05, cached=False)
         except KafkaException as error:
@@ -172,7 +172,7 @@ class GroupMember:
                 log.debug("pause or resume refused", error=str(error.args[0]))
 
     def close(self) -> None:
-        """Leaves the group at once, so that others take over without waiting for the session to time out."""
+        """Leaves the group at once, so that other members take over before the session times out."""
         self._consumer.close()
 
 

@@ -1,4 +1,4 @@
-"""What a listener does, as metrics, and the endpoints that tell them."""
+"""The metrics of a listener, and the endpoints that export them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemark.resilience.breakers import Breakers
 from tidemark.source.topics import KafkaAdmin
 
 STALE_AFTER = 60.0
-"""Seconds without a turn of its loop after which a listener counts as stuck; it turns five times a second."""
+"""Seconds without a turn of its loop after which a listener is unhealthy; the loop turns five times a second."""
 OUTCOMES = ("done", "failed", "dead-lettered")
 
 
@@ -43,7 +43,7 @@ class Meter:
         self._metrics.add("tidemark_listener_rewinds_total", group=self._group)
 
     def lag(self, lags: Mapping[Partition, int]) -> None:
-        """Of the partitions that are assigned now; those of another member have none here any more."""
+        """Sets the lag of the partitions that are assigned now, and removes that of the others."""
         gauge = self._metrics.of("tidemark_listener_lag_records")
         for topic, partition in self._lags - lags.keys():
             gauge.remove(self._group, topic, str(partition))
@@ -53,7 +53,7 @@ class Meter:
 
 
 class BreakerMetrics:
-    """Listens to breakers for the two metrics about them."""
+    """A listener of breakers that keeps their two metrics."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -72,7 +72,7 @@ def watched(
     breakers: Breakers | None = None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[str | None]:
-    """`/actuator/…` of a listener while the `with` lasts, where `metrics.enabled` asks for it; its URL.
+    """Serves `/actuator/…` of a listener within the `with`, if `metrics.enabled`; yields its URL.
 
     Health: `listener` (its loop turns), `kafka` (the broker answers, decides readiness), `breakers`.
     """

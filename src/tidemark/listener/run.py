@@ -1,4 +1,4 @@
-"""One listener, put together from the configuration: what `tidemark listen` and a notebook call."""
+"""The listener of a configuration: the entry point of `tidemark listen` and of a notebook."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Callable
 from tidemark.config.listener import Listener
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import ConfigError
-from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
-from tidemark.listener.delivery.judging import backoff_of, judge_with
+from tidemark.listener.delivery.judging import judge_with
 from tidemark.listener.delivery.rebalance import Notice
 from tidemark.listener.executor import Executor, InProcessExecutor
-from tidemark.listener.from_settings import connection_of, consumer_of, handler_of, listener_of
+from tidemark.listener.from_settings import connection_of, handler_of, listener_of
 from tidemark.listener.listener import AtLeastOnceListener, Totals
 from tidemark.listener.meter import Meter
 from tidemark.listener.starting import StartingOffsets
@@ -28,21 +27,18 @@ def listener_for(
     on_progress: Callable[[Totals], None] | None = None,
     metrics: Metrics | None = None,
 ) -> AtLeastOnceListener:
-    """`handler` goes over the configured one. Raises `ConfigError` if neither it nor a job is named."""
+    """`handler` replaces the configured one. Raises `ConfigError` if neither a handler nor a job is named."""
     section = listener_of(settings)
     if handler is not None:
         section = section.model_copy(update={"handler": handler, "job": None})
     return AtLeastOnceListener(
         section,
-        consumer_of(settings),
+        connection_of(settings),
         executor=_executor(section),
-        dead_letters=DeadLetterPublisher(
-            connection_of(settings),
-            group=section.group_id,
-            dlq_topic_of=section.dlq_topic_of,
-            timeout=section.dlq_timeout,
-        ),
-        backoff=backoff_of(section.retry),
+        consumer={
+            "isolation.level": settings.kafka.consumer.isolation_level,
+            "fetch.wait.max.ms": settings.kafka.consumer.fetch_max_wait_ms,
+        },
         starting_offsets=starting_offsets,
         on_assigned=on_assigned,
         on_progress=on_progress,
@@ -58,5 +54,5 @@ def _executor(section: Listener) -> Executor:
 
         return DatabricksJobExecutor(WorkspaceClient(), section.job)
     if section.handler is None:
-        raise ConfigError("the listener calls nothing", hint="name `listener.handler` or `listener.job`")
+        raise ConfigError("the listener has no handler", hint="name `listener.handler` or `listener.job`")
     return InProcessExecutor(handler_of(section.handler), judge=judge_with(classifier_for()))

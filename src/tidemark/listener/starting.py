@@ -1,4 +1,4 @@
-"""Where an assigned partition starts, and what is done when the broker has not got that offset."""
+"""Where an assigned partition starts, also when the broker does not have that offset."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tidemark.listener.member import GroupMember
 log = structlog.get_logger("tidemark.listener")
 
 StartingOffsets = Callable[[Sequence[Partition]], Mapping[Partition, int | None]]
-"""Gives the next offset of partitions that know better than the group. None: its earliest record.
+"""The next offsets of partitions, instead of the group's. None: the earliest record.
 A partition that is left out starts at the group's commit."""
 
 
 def from_marks(marks_of: Callable[[str], Marks]) -> StartingOffsets:
-    """Starts at the marks of the table that the handler writes, read anew at each assignment.
+    """Starts at the marks of the table that the handler writes, read again at each assignment.
 
-    A partition that the marks do not name starts at its earliest record, whatever the group committed:
-    nothing of it is in the table.
+    A partition without a mark starts at its earliest record, whatever the group committed: the table has no
+    record of it.
     """
 
     def starts(partitions: Sequence[Partition]) -> Mapping[Partition, int | None]:
@@ -55,7 +55,7 @@ class StartingPoint:
     def resolve(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """Marks first, then the group's commit, then `auto-offset-reset`; always within the broker's range.
 
-        Raises `DataLoss` under `on-data-loss: stop`, and whatever the broker or the hook raise.
+        Raises `DataLoss` under `on-data-loss: stop`, and the errors of the broker and of the hook.
         """
         marks = self._starting_offsets(partitions) if self._starting_offsets else {}
         rest = [where for where in partitions if where not in marks]

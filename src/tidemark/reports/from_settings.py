@@ -1,4 +1,4 @@
-"""The report workflow as the whole configuration describes it."""
+"""The report workflow's settings, from the whole configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemark.contract.errors import ConfigError
 
 
 def reports_of(settings: Settings) -> Reports:
-    """The `reports` section with every place resolved. Without one, the defaults: SQLite and a local folder.
+    """The `reports` section with every location resolved. Without one, the defaults: SQLite and a local folder.
 
     Every stream's decoded table is a source by the stream's name, unless `sources` says otherwise.
     """
@@ -63,7 +63,7 @@ def _sources(settings: Settings, section: Reports) -> Mapping[str, ReportSource]
 
 
 def s3_credentials(settings: Settings) -> dict[str, str]:
-    """Keys of the configuration for the archive's client; empty where the usual chain finds them."""
+    """Credentials of the configuration for the archive's client; empty where boto3's own chain finds them."""
     s3 = settings.s3
     secrets = {
         "aws_access_key_id": s3.access_key_id,

@@ -1,7 +1,4 @@
-"""`POST /reports` and `GET /reports/{id}`, to be mounted where the product serves HTTP.
-
-Who may call is decided there; these routes trust what reaches them.
-"""
+"""`POST /reports` and `GET /reports/{id}`, mounted by `tidemark serve`, which authenticates their callers."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ LARGEST_BODY = 256 * 1024
 
 
 def report_routes(service: ReportService) -> list[Route]:
-    """Submitting answers 202 with the request's place; the same `requestId` and content again, 200."""
+    """A submission is answered by 202 and the request's location; the same `requestId` and content again, by 200."""
 
     async def submit(request: Request) -> Response:
         body = await _object(request)
@@ -52,7 +49,7 @@ def report_routes(service: ReportService) -> list[Route]:
         )
         return _answer(row, 202 if created else 200)
 
-    async def ask(request: Request) -> Response:
+    async def status(request: Request) -> Response:
         return _answer(await run_in_threadpool(service.status, request.path_params["request_id"]), 200)
 
     async def newest(request: Request) -> Response:
@@ -64,10 +61,10 @@ def report_routes(service: ReportService) -> list[Route]:
         return JSONResponse([row.public() for row in rows])
 
     async def change(request: Request) -> Response:
-        step: Callable[[str], StatusRow] = {"retry": service.retry, "cancel": service.cancel}[
-            request.path_params["step"]
-        ]
-        request_id = request.path_params["request_id"]
+        request_id, name = request.path_params["request_id"], request.path_params["step"]
+        step = {"retry": service.retry, "cancel": service.cancel}.get(name)
+        if step is None:
+            return _problem(404, "there are `retry` and `cancel`", request.headers.get(CORRELATION))
         await run_in_threadpool(service.status, request_id)
         try:
             return _answer(await run_in_threadpool(step, request_id), 202)
@@ -77,29 +74,19 @@ def report_routes(service: ReportService) -> list[Route]:
     return [
         Route("/reports", _guarded(submit, 400), methods=["POST"]),
         Route("/reports", newest, methods=["GET"]),
-        Route("/reports/{request_id}", _guarded(ask, 404), methods=["GET"]),
-        Route("/reports/{request_id}/{step:str}", _guarded(_known_step(change), 404), methods=["POST"]),
+        Route("/reports/{request_id}", _guarded(status, 404), methods=["GET"]),
+        Route("/reports/{request_id}/{step:str}", _guarded(change, 404), methods=["POST"]),
     ]
 
 
-def _known_step(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
-    async def checked(request: Request) -> Response:
-        if request.path_params["step"] not in ("retry", "cancel"):
-            return _problem(404, "there are `retry` and `cancel`", request.headers.get(CORRELATION))
-        answer: Response = await endpoint(request)
-        return answer
-
-    return checked
-
-
-def _guarded(endpoint: Callable[[Request], Any], status: int) -> Callable[[Request], Any]:
+def _guarded(endpoint: Callable[[Request], Any], fault: int) -> Callable[[Request], Any]:
     async def guarded(request: Request) -> Response:
         try:
             answer: Response = await endpoint(request)
         except UsageError as error:
             conflict = "exists with other content" in error.message
             return _problem(
-                409 if conflict else status, error.message, request.headers.get(CORRELATION), error.hint
+                409 if conflict else fault, error.message, request.headers.get(CORRELATION), error.hint
             )
         return answer
 
@@ -129,7 +116,7 @@ def _answer(row: StatusRow, status: int) -> Response:
 
 
 def _in_header(text: str) -> str:
-    """What other producers called it may not fit a header."""
+    """A correlation id of another producer may not fit a header."""
     return text if text.isascii() and text.isprintable() else quote(text, safe=" ")
 
 

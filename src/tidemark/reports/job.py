@@ -22,14 +22,14 @@ from tidemark.reports.run import worker_of
 def report_worker_job(
     spark: SparkSession, settings: Settings, *, minutes: float | None = None
 ) -> dict[str, int]:
-    """Make the reports that are asked for, for so many minutes, or for ever; what was done.
+    """Makes requested reports for `minutes`, or without end; returns the listener's totals.
 
-    Makes the topic of the requests where it is absent. Raises ConfigError where the configuration has no
+    Creates the topic of the requests where it is absent. Raises ConfigError where the configuration has no
     `reports`, or on Databricks a database that a worker and the console cannot share.
     """
     if settings.reports is None:
         raise ConfigError(
-            "the configuration has no section `reports`, so there is nothing for a report worker to do",
+            "the configuration has no section `reports`, which a report worker needs",
             "add it, with a PostgreSQL `database` that worker and console share; docs/reports.md",
         )
     if on_databricks() and settings.reports.database.startswith("sqlite"):

@@ -1,4 +1,4 @@
-"""The report types that come with Tidemark, all over landed tables, all on Spark.
+"""The built-in report types, over landed tables, on Spark.
 
 Deterministic: rows are sorted by all that identifies them, sums are decimal, and no clock is read.
 """
@@ -19,19 +19,21 @@ from tidemark.reports.strategy import ReportContext, StrategyRegistry
 
 DECIMAL = "DECIMAL(38,6)"
 MAX_ROWS = 100_000
-"""A report is read by people: more rows than this are a wrong question."""
+"""People read a report: a request for more rows is refused."""
 
 
-class Performance:
+class _OfOneTable:
+    def tables(self, request: ReportRequest, context: ReportContext) -> tuple[str, ...]:
+        return (context.table(request),)
+
+
+class Performance(_OfOneTable):
     """PERFORMANCE: per account the number, sum, mean, lowest and highest of the source's value column.
 
     Parameters: `accountIds` (all if absent), `from` and `to` (ISO dates, both inclusive), `source`.
     """
 
     report_type = "PERFORMANCE"
-
-    def tables(self, request: ReportRequest, context: ReportContext) -> tuple[str, ...]:
-        return (context.table(request),)
 
     def make(self, request: ReportRequest, context: ReportContext) -> Report:
         source = context.source(request)
@@ -62,13 +64,10 @@ class Performance:
         )
 
 
-class Volume:
+class Volume(_OfOneTable):
     """VOLUME: records landed per day. Parameters: `from`, `to`, `source`."""
 
     report_type = "VOLUME"
-
-    def tables(self, request: ReportRequest, context: ReportContext) -> tuple[str, ...]:
-        return (context.table(request),)
 
     def make(self, request: ReportRequest, context: ReportContext) -> Report:
         source = context.source(request)
@@ -82,17 +81,14 @@ class Volume:
         return Report(rows, {"days": rows.num_rows, "records": sum(rows.column("records").to_pylist())})
 
 
-class Completeness:
+class Completeness(_OfOneTable):
     """COMPLETENESS: per topic and partition the first and last offset landed, and how many are absent.
 
-    Absent is what was rejected, skipped or a hole in Kafka; the dead letter table says which.
+    An absent offset was rejected, skipped or is a hole in Kafka; the DLQ table says which.
     Parameters: `source`.
     """
 
     report_type = "COMPLETENESS"
-
-    def tables(self, request: ReportRequest, context: ReportContext) -> tuple[str, ...]:
-        return (context.table(request),)
 
     def make(self, request: ReportRequest, context: ReportContext) -> Report:
         landed = context.read(context.table(request))
@@ -114,9 +110,7 @@ class Completeness:
 
 
 def with_landed_strategies(registry: StrategyRegistry) -> StrategyRegistry:
-    for strategy in (Performance(), Volume(), Completeness()):
-        registry.register(strategy)
-    return registry
+    return registry.register(Performance(), Volume(), Completeness())
 
 
 def _within(landed: DataFrame, at: str, request: ReportRequest) -> DataFrame:

@@ -52,7 +52,7 @@ class ReportEventPublisher:
 
 
 def ensure_topics(connection: Mapping[str, Any], settings: Reports, *, timeout: float = 30.0) -> list[str]:
-    """Creates the request topic and its DLQ with the same number of partitions; returns those created."""
+    """Creates the request topic and its DLQ topic with the same number of partitions; returns those created."""
     admin = AdminClient(dict(connection))
     wanted = [
         NewTopic(

@@ -1,4 +1,4 @@
-"""One report worker, put together from the configuration: what the command and the notebook call."""
+"""The report worker of a configuration: the entry point of the command and of the notebook."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from tidemark.config.reports import Reports
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import RetriableError
-from tidemark.listener.delivery.judging import backoff_of
 from tidemark.listener.from_settings import connection_of
 from tidemark.listener.listener import Totals
 from tidemark.listener.meter import BreakerMetrics
 from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.archive.archive import Archive, Archived
-from tidemark.reports.archive.guard import BREAKER, ArchiveGuard
+from tidemark.reports.archive.guard import BREAKER
 from tidemark.reports.archive.objects import open_objects
 from tidemark.reports.assembly import RunningWorker, open_service, open_worker
 from tidemark.reports.from_settings import reports_of, s3_credentials
@@ -38,7 +37,7 @@ def worker_of(
     on_progress: Callable[[Totals], None] | None = None,
     metrics: Metrics | None = None,
 ) -> RunningWorker:
-    """With the landed report types and those of installed packages; Spark is started when needed."""
+    """A worker for the built-in report types and those of installed packages. Starts Spark when it is needed."""
     reports = reports_of(settings)
     breakers = Breakers(settings.state_dir / FOLDER, reports.breaker)
     archive_breaker = breakers.get(BREAKER)
@@ -49,9 +48,8 @@ def worker_of(
         reports,
         connection_of(settings),
         strategies=all_strategies() if strategies is None else strategies,
-        backoff=backoff_of(reports.retry),
         open_spark=open_spark or _session,
-        guard=ArchiveGuard(archive_breaker),
+        breaker=archive_breaker,
         objects=open_objects(reports.archive, credentials=s3_credentials(settings)),
         on_progress=on_progress,
         metrics=metrics,
@@ -68,10 +66,10 @@ def report_now(
     strategies: StrategyRegistry | None = None,
     timeout: float = 300.0,
 ) -> Archived:
-    """Submits a request, makes it by a worker in this process, and returns what was archived.
+    """Submits a request, runs it with a worker in this process, and returns the archived report.
 
-    For a demo or a notebook: it takes the same way as any other request, through the topic and the gate.
-    Raises `RetriableError` if there is no report after `timeout` seconds or its request ended otherwise.
+    For a demo or a notebook: the request goes through the topic and the claim like any other. Raises
+    `RetriableError` if there is no report after `timeout` seconds or the request ended without one.
     """
     reports = reports_of(settings)
     ensure_topics(connection_of(settings), reports)

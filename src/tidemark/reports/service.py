@@ -1,4 +1,4 @@
-"""What a requester can do: submit, ask, retry, cancel."""
+"""The operations of a requester: submit, query, retry, cancel."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tidemark.reports.requests.request import (
 from tidemark.reports.requests.store import StatusRow, StatusStore
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._~:@+=-]{1,64}")
-"""What goes into addresses, headers and file names as it is."""
+"""An id goes unescaped into addresses, headers and file names."""
 
 log = structlog.get_logger("tidemark.reports")
 
 
 class ReportService:
-    """A request is stored before it is published: what was not published, the sweeper publishes."""
+    """Stores a request before it publishes it. The sweeper publishes what was stored only."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ReportService:
     ) -> tuple[StatusRow, bool]:
         """The row, and whether it is new. The same `request_id` and content again is the same request.
 
-        Raises `UsageError` for what is no request. Returns also when Kafka is down.
+        Raises `UsageError` for an invalid request. Returns also when Kafka is down.
         """
         if not report_type or len(report_type) > 64:
             raise UsageError("reportType must be 1 to 64 characters")
@@ -82,7 +82,7 @@ class ReportService:
 
     def status(self, request_id: str) -> StatusRow:
         """Raises `UsageError` if there is no such request."""
-        # A database refuses a NUL; no request has one in its name.
+        # A database refuses a NUL, and no request id has one.
         row = None if "\0" in request_id else self._store.get(request_id)
         if row is None:
             raise UsageError(f"there is no request {request_id}")

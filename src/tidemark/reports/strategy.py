@@ -1,4 +1,4 @@
-"""Report types: what a strategy is, and where they are found."""
+"""Report strategies, and the registry that finds them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ GROUP = "tidemark.report_strategies"
 
 @dataclass
 class ReportContext:
-    """What a strategy works with. Spark is started the first time it is asked for.
+    """The environment of a strategy. Spark is started when it is first used.
 
-    `inputs` holds the version at which each table is to be read, so that every attempt reads the same.
-    `ended` is set when the request was cancelled or taken over: what is made then is thrown away.
+    `inputs` holds the version at which each table is read, so that every attempt reads the same.
+    `ended` is set when the request was cancelled or taken over: the report is discarded then.
     """
 
     sources: Mapping[str, ReportSource]
@@ -39,7 +39,7 @@ class ReportContext:
         return self.open_spark()
 
     def source(self, request: ReportRequest) -> ReportSource:
-        """What the request names as `source`; the only one if it names none."""
+        """The source that the request names; the only one if it names none."""
         name = request.parameters.get("source")
         if name is None and len(self.sources) == 1:
             name = next(iter(self.sources))
@@ -93,19 +93,16 @@ class ReportStrategy(Protocol):
 
 
 class StrategyRegistry(Mapping[str, ReportStrategy]):
-    """Strategies by report type. A type that two strategies claim is a fault, never a choice."""
+    """Strategies by report type. Two strategies of one type are an error."""
 
     def __init__(self) -> None:
         self._known: dict[str, ReportStrategy] = {}
 
-    def register(self, strategy: ReportStrategy) -> None:
-        if strategy.report_type in self._known:
-            raise ConfigError(f"two strategies make reports of type {strategy.report_type}")
-        self._known[strategy.report_type] = strategy
-
-    def with_(self, *strategies: ReportStrategy) -> StrategyRegistry:
+    def register(self, *strategies: ReportStrategy) -> StrategyRegistry:
         for strategy in strategies:
-            self.register(strategy)
+            if strategy.report_type in self._known:
+                raise ConfigError(f"two strategies make reports of type {strategy.report_type}")
+            self._known[strategy.report_type] = strategy
         return self
 
     def load_entry_points(self) -> StrategyRegistry:
@@ -115,7 +112,7 @@ class StrategyRegistry(Mapping[str, ReportStrategy]):
             strategy = made() if isinstance(made, type) else made
             if not isinstance(strategy, ReportStrategy):
                 raise ConfigError(
-                    f"the entry point {found.name} of {GROUP} is no report strategy", hint=found.value
+                    f"the entry point {found.name} of {GROUP} is not a report strategy", hint=found.value
                 )
             self.register(strategy)
         return self

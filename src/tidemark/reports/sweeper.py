@@ -1,21 +1,28 @@
-"""Mends what crashes leave behind: events never published, leases of dead workers, archive orphans."""
+"""Repairs what crashes leave behind: events never published, leases of dead workers, archive orphans."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
 
 from tidemark.config.reports import Reports
+from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.archive.archive import Archive
 from tidemark.reports.publisher import Publisher
 from tidemark.reports.requests.request import Status
 from tidemark.reports.requests.store import StatusStore
 
 log = structlog.get_logger("tidemark.reports")
+
+
+def counted(metrics: Metrics, counts: Mapping[Status, int]) -> None:
+    """Sets the metric of requests by status."""
+    for status in Status:
+        metrics.set("tidemark_report_requests", counts.get(status, 0), status=status.value)
 
 
 @dataclass(frozen=True)
@@ -26,8 +33,8 @@ class Swept:
 
 
 class Sweeper:
-    """Any number may run at once, in every worker: a row changes hands by conditional UPDATE, and an event
-    published twice is stopped at the gate.
+    """Any number may run at once, in every worker: a row changes hands by conditional UPDATE, and the claim stops an
+    event that was published twice.
     """
 
     def __init__(
@@ -37,16 +44,14 @@ class Sweeper:
         settings: Reports,
         *,
         archive: Archive | None = None,
-        on_counts: Callable[[Mapping[Status, int]], None] | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        metrics: Metrics | None = None,
     ) -> None:
         self._store = store
         self._publisher = publisher
         self._settings = settings
         self._archive = archive
-        self._on_counts = on_counts
-        self._monotonic = monotonic
-        self._archive_due = monotonic()
+        self._metrics = metrics
+        self._archive_due = time.monotonic()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -60,24 +65,18 @@ class Sweeper:
             self._store.published(row.request.request_id, row.generation)
             published += 1
         orphans = self._sweep_archive_if_due()
-        if self._on_counts is not None:
-            self._on_counts(self._store.counts())
+        if self._metrics is not None:
+            counted(self._metrics, self._store.counts())
         if reaped or published or orphans:
             log.info("swept", reaped=reaped, published=published, orphans=orphans)
         return Swept(published, reaped, orphans)
 
     def _sweep_archive_if_due(self) -> int:
-        """Listing an archive costs more than a query, and an orphan does no harm: so now and then only."""
-        now = self._monotonic()
-        if now < self._archive_due:
+        """Rarely, because listing an archive costs more than a query, and an orphan does no harm."""
+        now, grace = time.monotonic(), self._settings.archive.orphan_grace
+        if self._archive is None or now < self._archive_due:
             return 0
-        self._archive_due = now + self._settings.archive.orphan_grace / 4
-        return self.sweep_archive()
-
-    def sweep_archive(self) -> int:
-        if self._archive is None:
-            return 0
-        grace = self._settings.archive.orphan_grace
+        self._archive_due = now + grace / 4
         return len(self._archive.sweep(self._store.referenced, self._store.has_asked, grace=grace))
 
     def start(self) -> None:
@@ -94,5 +93,5 @@ class Sweeper:
             try:
                 self.sweep()
             except Exception as error:
-                # Tried again at the next turn; what is down now is reported by those who need it.
+                # The next sweep tries again; a dependency that is down is reported by those who need it.
                 log.warning("sweep failed", error=type(error).__name__)

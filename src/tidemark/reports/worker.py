@@ -1,4 +1,4 @@
-"""What happens to one request event: gate, strategy, archive, status row, and then its offset."""
+"""Handles one request event: claim, strategy, archive, status row, and then its offset."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tidemark.contract.dead_letters import ERRORS_PREFIX
 from tidemark.contract.errors import BreakerOpen, ConfigError, NonRetriableError, RetriableError, UsageError
+from tidemark.contract.failpoints import failpoint
 from tidemark.contract.failures import Scope
 from tidemark.listener.delivery.batch import Batch, Record
 from tidemark.listener.delivery.failure import Failure
 from tidemark.listener.delivery.settlement import GivenUp
 from tidemark.reports.archive.archive import Archive, Report
-from tidemark.reports.archive.guard import ArchiveRefused, Guard
+from tidemark.reports.archive.guard import ArchiveGuard, ArchiveRefused
 from tidemark.reports.publisher import GENERATION
 from tidemark.reports.requests.claims import Claim, Claims, Refused
 from tidemark.reports.requests.request import BadEvent, ReportRequest
@@ -38,8 +39,6 @@ class ReportWorker:
     """Handles one event at a time. Order: archive, status row, offset.
 
     A crash after any of them leaves a request that a second delivery finishes, or finds finished.
-    `seam` is called at named points (`claimed`, `made`, `archived`, `completed`, `dead-lettered`,
-    `failed`) for tests that end the process there; it does nothing otherwise.
     """
 
     def __init__(
@@ -49,9 +48,8 @@ class ReportWorker:
         strategies: StrategyRegistry,
         *,
         context: Callable[[str], ReportContext],
-        guard: Guard = lambda write: write(),
-        max_crashes: int = 5,
-        failpoint: Callable[[str], None] = lambda point: None,
+        guard: ArchiveGuard,
+        max_crashes: int,
     ) -> None:
         self._claims = claims
         self._archive = archive
@@ -59,7 +57,6 @@ class ReportWorker:
         self._context = context
         self._guard = guard
         self._max_crashes = max_crashes
-        self._failpoint = failpoint
 
     def handle(self, batch: Batch) -> None:
         for record in batch.records:
@@ -74,11 +71,11 @@ class ReportWorker:
         if request_id is None:
             return
         failure = given_up.failure
-        self._failpoint("dead-lettered")
+        failpoint("report-dead-lettered")
         changed = self._claims.fail(
             request_id, error_class=failure.exception_class, error_message=failure.message
         )
-        self._failpoint("failed")
+        failpoint("report-failed")
         log.error("request given up", request_id=request_id, failed=changed, error=failure.message)
 
     def _handle(self, record: Record) -> None:
@@ -89,7 +86,7 @@ class ReportWorker:
                 raise BadEvent(f"no request {request.request_id} was ever submitted")
             log.info("nothing to do", request_id=request.request_id, because=claim.name)
             return
-        self._failpoint("claimed")
+        failpoint("report-claimed")
         log.info("in progress", request_id=request.request_id, attempt=claim.row.attempts)
         try:
             self._work(claim)
@@ -112,16 +109,16 @@ class ReportWorker:
             context.ended = ended
             context.inputs = self._pin(claim, strategy.tables(request, context), context)
             report = strategy.make(request, context)
-            self._failpoint("made")
+            failpoint("report-made")
             if ended.is_set():
                 log.warning("cancelled or taken over, result dropped", request_id=request.request_id)
                 return
             ref = self._guard(lambda: self._put(report, claim, context.inputs))
-            self._failpoint("archived")
+            failpoint("report-archived")
         if not self._claims.complete(claim, ref):
             self._not_completed(request, claim)
             return
-        self._failpoint("completed")
+        failpoint("report-completed")
         log.info("completed", request_id=request.request_id, archive_ref=ref)
 
     def _not_completed(self, request: ReportRequest, claim: Claim) -> None:
@@ -143,9 +140,9 @@ class ReportWorker:
 
 
 def judge(error: BaseException) -> Failure:
-    """How a failure of one request is dealt with. No request may stop the worker for all others.
+    """Classifies a failure so that no request stops the worker for all others.
 
-    Only what would fail for every request does: configuration, or an archive that refuses us. An open
+    Only a failure that every request would meet stops it: configuration, or an archive that refuses reports. An open
     breaker, or a database that is down, is not the request's fault: no attempt is counted.
     """
     error_info = error_info_of(error)

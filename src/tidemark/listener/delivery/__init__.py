@@ -1,1 +1,1 @@
-"""At-least-once delivery of one assignment: batches, offsets, verdicts of executions, dead letters."""
+"""At-least-once delivery of one assignment: batches, offsets, results of executions, dead letters."""

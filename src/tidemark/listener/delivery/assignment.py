@@ -1,4 +1,4 @@
-"""The partitions this member owns now, each with its offsets, its epoch and when it may be read again."""
+"""The partitions that this member owns now, each with its offsets, its epoch and the end of its pause."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tidemark.listener.delivery.offsets import PartitionOffsets
 class Assigned:
     """One partition, for as long as one assignment of it lasts.
 
-    `paused` is None until we said so: the client keeps a pause across an eager reassignment.
+    `paused` is None while unknown: the client keeps a pause across an eager reassignment.
     `paused_until` is on the monotonic clock. `seek_to` is a position that the client could not take yet.
-    `start_unknown`: the position to start from could not be found out yet, so it must not be read.
+    `start_unknown`: the position to start from is not known yet, so the partition must not be read.
     """
 
     where: Partition
@@ -33,7 +33,7 @@ class Assigned:
 
 @dataclass
 class Assignment:
-    """Epochs fence: what was received under a former assignment of a partition changes nothing here."""
+    """Fences by epochs: a record received under a former assignment of its partition changes nothing."""
 
     _owned: dict[Partition, Assigned] = field(default_factory=dict)
     _epochs: Iterator[int] = field(default_factory=lambda: itertools.count(1))

@@ -1,4 +1,4 @@
-"""Records as the listener hands them on, and what an execution says about them."""
+"""Records as the listener hands them over, and the results of their execution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Record:
     headers: Headers = ()
     timestamp: int | None = None
     epoch: int = 0
-    """Number of the assignment it was received under; results of a former assignment count for nothing."""
+    """Number of the assignment under which it was received; results of a former assignment are ignored."""
 
     @property
     def where(self) -> Partition:
@@ -50,18 +50,18 @@ class Batch:
 
     records: tuple[Record, ...]
     submission: int = 1
-    """How often these records have been handed over now, this time included."""
+    """How often these records have been handed over, this time included."""
     attempt: int = 1
     """One more than the counted failures of the record that has most of them."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    """Kafka's ids of the listener's topics, as far as the broker told them."""
+    """Kafka's ids of the listener's topics, where known."""
 
     def __len__(self) -> int:
         return len(self.records)
 
     @property
     def correlation_id(self) -> str:
-        """The record's where it is one; else made from the first one's coordinates and how many follow."""
+        """That of a single record; else made from the first record's coordinates and the number of the others."""
         first, *others = self.records
         return f"{first.coordinates}+{len(others)}" if others else first.correlation_id
 
@@ -76,7 +76,7 @@ class Batch:
 
 
 class BatchFailure(Exception):
-    """Raise it to say which record failed: those before it are done, those after it were not looked at."""
+    """Names the record that failed: those before it are done, those after it were not processed."""
 
     def __init__(self, index: int, cause: BaseException) -> None:
         super().__init__(f"record {index} of the batch failed: {cause}")
@@ -85,7 +85,7 @@ class BatchFailure(Exception):
 
 
 class PartialSuccess(Exception):
-    """Raise it to say which records failed, by their index in the batch; all others are done."""
+    """Names the records that failed, by their index in the batch; all others are done."""
 
     def __init__(self, failures: Mapping[int, BaseException]) -> None:
         super().__init__(f"{len(failures)} records of the batch failed")
@@ -94,9 +94,9 @@ class PartialSuccess(Exception):
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What became of each record of a batch: done, failed, or not looked at (`untouched`).
+    """The result of each record of a batch: done, failed, or not processed (`untouched`).
 
-    `whole` says that the failure is of the whole batch, so that no record can be blamed by name.
+    `whole`: the failure is of the whole batch, so it is not known which record caused it.
     """
 
     failures: Mapping[int, Failure] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
+from tidemark.config.listener import Listener
 from tidemark.contract.dead_letters import ERRORS_PREFIX, REPLAY_COUNT
 from tidemark.contract.errors import ConfigError, RetriableError
 from tidemark.listener.delivery.batch import Headers, Record
@@ -37,18 +38,10 @@ class DeadLetterPublisher:
     then its value, of which a pointer to the source record remains.
     """
 
-    def __init__(
-        self,
-        connection: Mapping[str, object],
-        *,
-        group: str,
-        dlq_topic_of: Callable[[str], str],
-        timeout: float = 30.0,
-    ) -> None:
+    def __init__(self, settings: Listener, connection: Mapping[str, object]) -> None:
+        self._settings = settings
         self._connection: dict[str, Any] = dict(connection)
-        self._producer = AcknowledgedProducer(connection, timeout=timeout)
-        self._group = group
-        self._dlq_topic_of = dlq_topic_of
+        self._producer = AcknowledgedProducer(connection, timeout=settings.dlq_timeout)
         self._partitions: dict[str, int] = {}
 
     def check(self, topic: str, partitions: int) -> None:
@@ -56,7 +49,7 @@ class DeadLetterPublisher:
 
         Raises ConfigError if it is missing, NonRetriableError if it is compacted.
         """
-        dlq = self._dlq_topic_of(topic)
+        dlq = self._settings.dlq_topic_of(topic)
         found = self._partitions_of(dlq)
         if not found:
             raise ConfigError(
@@ -93,9 +86,9 @@ class DeadLetterPublisher:
 
     def _message(self, given_up: GivenUp, fit: Fit) -> dict[str, Any]:
         record = given_up.record
-        dlq = self._dlq_topic_of(record.topic)
+        dlq = self._settings.dlq_topic_of(record.topic)
         value, headers = fit(
-            record, dead_letter_headers(given_up, group=self._group, failed_at=datetime.now(UTC))
+            record, dead_letter_headers(given_up, group=self._settings.group_id, failed_at=datetime.now(UTC))
         )
         return {
             "topic": dlq,

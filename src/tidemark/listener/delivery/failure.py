@@ -1,4 +1,4 @@
-"""The facts of one failure, taken down where it was caught; the exception itself is never kept."""
+"""`Failure`: one failure as a value, made where it was caught; the exception itself is never kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemark.contract.failures import Decision, ErrorInfo, Scope
 
 @dataclass(frozen=True)
 class Failure:
-    """What the listener needs to know. `scope` decides what becomes of the record.
+    """The part of a failure that the listener uses. `scope` decides what is done about the record.
 
     `retriable`: another attempt may succeed. `deferred`: not an attempt at all (an open breaker).
     """
@@ -36,7 +36,7 @@ class Failure:
         deferred: bool = False,
         message: str | None = None,
     ) -> Failure:
-        """`scope`, `message`: instead of the verdict's and the facts' own."""
+        """`scope` and `message` replace those of the decision and of the error info."""
         return cls(
             exception_class=error_info.exception_class,
             message=error_info.message if message is None else message,

@@ -1,4 +1,4 @@
-"""What happens once a record's exit condition is met: a dead letter, or the end of the listener."""
+"""Gives up the records whose exit condition is met: a dead letter, or the end of the listener."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tidemark.config.listener import Listener
 from tidemark.contract.errors import NonRetriableError
 from tidemark.listener.delivery.assignment import Assignment
 from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
+from tidemark.listener.delivery.judging import policy_of
 from tidemark.listener.delivery.settlement import GivenUp, Settlement
 
 log = structlog.get_logger("tidemark.listener")
@@ -30,17 +31,16 @@ class GivingUp:
         settings: Listener,
         dead_letters: DeadLetterPublisher,
         *,
-        backoff: Callable[[int], float],
         on_given_up: Callable[[GivenUp], None] | None,
     ) -> None:
         self._settings = settings
         self._dead_letters = dead_letters
-        self._backoff = backoff
+        self._policy = policy_of(settings.retry, attempts=settings.max_dlq_failures)
         self._on_given_up = on_given_up
         self._dlq_failures = 0
         self._in_a_row = 0
-        self._untold: dict[str, int] = {}
-        """Acknowledged by the DLQ, but `on_given_up` has failed so often for them."""
+        self._hook_failures: Counter[str] = Counter()
+        """Failures of `on_given_up`, by the coordinates of a record whose dead letter is acknowledged."""
 
     def row_ended(self) -> None:
         """A record succeeded, so those given up before it were not an outage."""
@@ -51,8 +51,8 @@ class GivingUp:
     ) -> int:
         """Returns how many were written. Raises `ListenerStopped` by policy, or if the DLQ keeps failing."""
         self._check_policy(settlement)
+        fresh = [g for g in settlement.given_up if g.record.coordinates not in self._hook_failures]
         try:
-            fresh = [g for g in settlement.given_up if g.record.coordinates not in self._untold]
             self._dead_letters.publish(fresh, keep_alive=keep_alive)
         except NonRetriableError:
             raise
@@ -61,34 +61,35 @@ class GivingUp:
             return 0
         self._dlq_failures = 0
         if fresh:
-            codes = Counter(g.failure.category for g in fresh)
             log.info(
                 "dead letters published",
                 group=self._settings.group_id,
                 dead_letters=len(fresh),
-                codes=dict(codes),
+                codes=dict(Counter(g.failure.category for g in fresh)),
             )
-        told = [given_up for given_up in settlement.given_up if self._told(given_up, settlement, assignment)]
-        for given_up in told:
-            if (owned := assignment.current(given_up.record)) is not None:
-                owned.offsets.done(given_up.record.offset)
-        return len(told)
+        ended = [one for one in settlement.given_up if self._call_hook(one, settlement, assignment)]
+        for one in ended:
+            if (owned := assignment.current(one.record)) is not None:
+                owned.offsets.done(one.record.offset)
+        return len(ended)
 
-    def _told(self, given_up: GivenUp, settlement: Settlement, assignment: Assignment) -> bool:
+    def _call_hook(self, given_up: GivenUp, settlement: Settlement, assignment: Assignment) -> bool:
         """Whether the hook returned. If not, the record stays, but is not published a second time."""
+        if self._on_given_up is None:
+            return True
         where = given_up.record.coordinates
         with structlog.contextvars.bound_contextvars(correlation_id=given_up.record.correlation_id):
             try:
-                if self._on_given_up is not None:
-                    self._on_given_up(given_up)
+                self._on_given_up(given_up)
             except NonRetriableError:
                 raise
             except Exception as error:
-                self._untold[where] = self._untold.get(where, 0) + 1
+                self._hook_failures[where] += 1
                 log.error("given up, but not noted down", record=where, error=type(error).__name__)
-                self._delay([given_up], settlement, assignment, self._backoff(self._untold[where]))
+                delay = self._policy.backoff.delay(self._hook_failures[where])
+                _delay([given_up], settlement, assignment, delay)
                 return False
-        self._untold.pop(where, None)
+        self._hook_failures.pop(where, None)
         return True
 
     def _check_policy(self, settlement: Settlement) -> None:
@@ -110,16 +111,18 @@ class GivingUp:
         self._dlq_failures += 1
         self._in_a_row -= len(settlement.given_up)
         log.error("dead letters not written", error=str(error), failures=self._dlq_failures)
-        if self._dlq_failures >= self._settings.max_dlq_failures:
+        delay = self._policy.delay(self._dlq_failures)
+        if delay is None:
             raise ListenerStopped(
                 f"dead letters could not be written {self._dlq_failures} times in a row: {error}",
                 hint="nothing of them is committed; fix the DLQ topic and start again",
             ) from error
-        self._delay(settlement.given_up, settlement, assignment, self._backoff(self._dlq_failures))
+        _delay(settlement.given_up, settlement, assignment, delay)
 
-    def _delay(
-        self, given_up: Iterable[GivenUp], settlement: Settlement, assignment: Assignment, seconds: float
-    ) -> None:
-        for one in given_up:
-            if (owned := assignment.current(one.record)) is not None:
-                settlement.delays[owned.epoch] = max(seconds, settlement.delays.get(owned.epoch, 0.0))
+
+def _delay(
+    given_up: Iterable[GivenUp], settlement: Settlement, assignment: Assignment, seconds: float
+) -> None:
+    for one in given_up:
+        if (owned := assignment.current(one.record)) is not None:
+            settlement.delay(owned, seconds)

@@ -1,9 +1,6 @@
-"""What a handler's exception means to the listener, and how long it waits before the next attempt."""
+"""What a handler's exception means to the listener, and the policy by which it tries again."""
 
 from __future__ import annotations
-
-import random
-from collections.abc import Callable
 
 from tidemark.config.listener import RetryBackoff
 from tidemark.contract.backoff import Backoff
@@ -13,13 +10,14 @@ from tidemark.listener.delivery.failure import Failure
 from tidemark.listener.executor import Judge
 from tidemark.resilience.classification import Classifier
 from tidemark.resilience.error_info import error_info_of
+from tidemark.resilience.policy import RetryPolicy
 
 
 def judge_with(classifier: Classifier) -> Judge:
-    """Reads an exception by the rules that the pipeline uses too, with two differences.
+    """Classifies an exception by the rules of the main job, with two differences.
 
-    What no rule knows counts against the record: the handler is somebody's own code. And a bad record is
-    tried `max-attempts` times like any other, for that is the listener's exit condition.
+    An error that no rule knows counts against the record, because the handler is the user's own code. A bad record is
+    tried `max-attempts` times like any other, because that is the listener's exit condition.
     """
 
     def judge(error: BaseException) -> Failure:
@@ -31,9 +29,7 @@ def judge_with(classifier: Classifier) -> Judge:
     return judge
 
 
-def backoff_of(
-    settings: RetryBackoff, *, uniform: Callable[[float, float], float] = random.uniform
-) -> Callable[[int], float]:
-    """Seconds to wait after the n-th failure, n from 1."""
+def policy_of(settings: RetryBackoff, *, attempts: int | None = None) -> RetryPolicy:
+    """The configured waits, given up after so many attempts; None: never."""
     backoff = Backoff(base=settings.base, cap=settings.cap, jitter=settings.jitter)
-    return lambda failures: backoff.delay(failures, uniform)
+    return RetryPolicy(backoff, max_retries=None if attempts is None else attempts - 1)

@@ -6,11 +6,11 @@ from collections import Counter
 
 
 class PartitionOffsets:
-    """Tracks one partition from its assignment on; never shared between two assignments of it.
+    """Tracks one partition from its assignment on; a new assignment has a new one.
 
     Invariant: every offset received below `prefix` is done, so `prefix` is safe to commit. It is the
     *next* offset to read (last done + 1, or the first that is not done), which is what Kafka stores.
-    Holes in the offsets (compaction, transaction markers) are no offsets to wait for, nor are those between
+    It does not wait for holes in the offsets (compaction, transaction markers), nor for those between
     the last record and the end.
     """
 
@@ -19,14 +19,14 @@ class PartitionOffsets:
         self.attempts: Counter[int] = Counter()
         """Failed attempts per offset that count towards the exit condition."""
         self.submissions: Counter[int] = Counter()
-        """Executions per offset, whatever came of them."""
+        """Executions per offset, whatever their result."""
         self._next = start
         self._open: set[int] = set()
         self._done: set[int] = set()
 
     @property
     def next_offset(self) -> int:
-        """The offset expected from the next poll, at least."""
+        """The lowest offset that the next poll may return."""
         return self._next
 
     @property
@@ -34,7 +34,7 @@ class PartitionOffsets:
         return min(self._open) if self._open else self._next
 
     def receive(self, offset: int) -> bool:
-        """Whether the record is to be worked on; not if it was delivered twice or is done already."""
+        """Whether the record must be processed: not if it was delivered twice or is done already."""
         if offset < self._next:
             return False
         self._next = offset + 1
@@ -44,7 +44,7 @@ class PartitionOffsets:
         return True
 
     def reached_end(self, offset: int) -> bool:
-        """All below is received or no record. True if that settles offsets that nobody will deliver."""
+        """All offsets below are received or have no record. True if `prefix` moved past such holes."""
         moves = offset > self._next
         self._next = max(self._next, offset)
         return moves and not self._open
@@ -61,9 +61,9 @@ class PartitionOffsets:
                 del counts[counted]
 
     def rewind(self) -> int | None:
-        """Forgets what is open and returns the one offset to seek to, the lowest not done; else None.
+        """Forgets the open offsets and returns the lowest of them, to seek to; None without any.
 
-        Records above it that are done stay done; they are left out when they come again.
+        Records above it that are done stay done, and are skipped when they come again.
         """
         if not self._open:
             return None
@@ -72,7 +72,7 @@ class PartitionOffsets:
         return self._next
 
     def restart_at(self, offset: int) -> None:
-        """The broker no longer has what was expected, or a better start became known."""
+        """Starts again at another offset: the broker no longer has the next one, or the start became known."""
         self._open.clear()
         self._done.clear()
         self._next = offset

@@ -1,4 +1,4 @@
-"""What a rebalance does to our state, and the commits that go with it."""
+"""Rebalances: keeps the assignment, and commits the offsets that are done."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Notice = Callable[[Sequence[Partition]], None]
 
 
 class Rebalance:
-    """Keeps `assignment` true to the group. All of it runs in the polling thread, inside `poll` or `close`.
+    """Keeps `assignment` equal to the group's. Runs in the polling thread, inside `poll` or `close`.
 
-    Revoked: what is done is committed, synchronously, before the partition is given away. Lost: nothing
-    is committed, for it is another's already. In both cases its offsets, records and attempts are dropped.
+    A revoked partition is committed, synchronously, before it is released. A lost one is not committed, because
+    another member owns it already. In both cases its offsets, records and attempts are dropped.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Rebalance:
                 owned.offsets.committed = max(owned.offsets.committed, offset)
 
     def find_start(self, owned: Assigned) -> bool:
-        """Another try at a start that could not be found at assignment. True once it is known."""
+        """Looks again for a start that was not known at the assignment. True once it is known."""
         try:
             offset = self._start.resolve([owned.where])[owned.where]
         except NonRetriableError:
@@ -85,14 +85,14 @@ class Rebalance:
         return True
 
     def out_of_range(self, owned: Assigned) -> None:
-        """The broker has not got the next offset (any more)."""
+        """The broker does not have the next offset, or no longer."""
         offset = self._start.within_range(owned.where, owned.offsets.next_offset)
         owned.offsets.restart_at(offset)
         owned.seek_to = offset
 
     def _assigned(self, partitions: list[Partition]) -> dict[Partition, int]:
         if self._on_assigned is not None and partitions:
-            # A handler that buffers must drop its buffers before the marks are read.
+            # A handler with buffers must drop them before the marks are read.
             self._on_assigned(partitions)
         try:
             starts = self._start.resolve(partitions) if partitions else {}
@@ -125,7 +125,7 @@ class Rebalance:
                 self._on_revoked(partitions)
 
     def _let_finish(self, partitions: list[Partition]) -> None:
-        """Gives a running batch a moment, so that its records need not be done twice by the next owner."""
+        """Waits `revoke-grace` for a running batch, so that the next owner need not process its records again."""
         if self.inflight is None or not self._grace:
             return
         batch, execution = self.inflight

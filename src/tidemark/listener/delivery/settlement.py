@@ -1,8 +1,7 @@
-"""Turns the result of an execution into what happens next: pure bookkeeping, no Kafka."""
+"""Derives the next steps from the result of an execution. Pure, without Kafka."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidemark.config.listener import Listener
@@ -10,6 +9,7 @@ from tidemark.contract.failures import Scope
 from tidemark.listener.delivery.assignment import Assigned, Assignment
 from tidemark.listener.delivery.batch import Batch, BatchResult, Record
 from tidemark.listener.delivery.failure import Failure
+from tidemark.listener.delivery.judging import policy_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class GivenUp:
 
 @dataclass
 class Settlement:
-    """`delays`: seconds to leave each partition alone. `outage`: all of them, for a dependency is down."""
+    """`delays`: seconds to pause each partition, by epoch. `outage`: seconds to pause all, as a dependency is down."""
 
     given_up: list[GivenUp] = field(default_factory=list)
     stop: Failure | None = None
@@ -33,18 +33,22 @@ class Settlement:
     succeeded: int = 0
     failed: int = 0
 
+    def delay(self, owned: Assigned, seconds: float) -> None:
+        """Pauses the partition for at least so long."""
+        self.delays[owned.epoch] = max(seconds, self.delays.get(owned.epoch, 0.0))
+
 
 class Settler:
-    """Counts attempts and holds the exit condition.
+    """Counts attempts and decides by the exit condition.
 
-    A failure that names its records counts against those. One of the whole batch counts against all of
-    it, but blames none: once `max-attempts` is reached, batches are halved until the bad record stands
-    alone, so that its neighbours are not dead-lettered with it.
+    A failure that names its records counts against those. One of the whole batch counts against all of its records,
+    and none is given up: once `max-attempts` is reached, batches are halved until the bad record is alone in one,
+    so that its neighbours are not dead-lettered with it.
     """
 
-    def __init__(self, settings: Listener, backoff: Callable[[int], float]) -> None:
+    def __init__(self, settings: Listener) -> None:
         self._settings = settings
-        self._backoff = backoff
+        self._policy = policy_of(settings.retry, attempts=settings.max_attempts)
         self._outages = 0
         self.limit = settings.batch_size
         """How many records the next batch may have."""
@@ -77,29 +81,25 @@ class Settler:
             return
         owned.offsets.attempts[record.offset] += 1
         attempts = owned.offsets.attempts[record.offset]
-        exhausted = attempts >= self._settings.max_attempts or not failure.retriable
-        if exhausted and whole:
-            settlement.narrow = True
-        elif exhausted:
+        wait = self._policy.delay(attempts, retry_after=failure.retry_after) if failure.retriable else None
+        if wait is None and not whole:
             settlement.given_up.append(GivenUp(record, failure, attempts))
             return
-        wait = 0.0 if exhausted else max(self._backoff(attempts), self._asked_for(failure) or 0.0)
-        settlement.delays[owned.epoch] = max(wait, settlement.delays.get(owned.epoch, 0.0))
+        settlement.narrow |= wait is None
+        settlement.delay(owned, wait or 0.0)
 
     def _wait_for_dependency(self, settlement: Settlement, failure: Failure) -> None:
         if settlement.outage is None:
             self._outages += 1
             settlement.outage = 0.0
-        asked = self._asked_for(failure)
-        settlement.outage = max(settlement.outage, self._backoff(self._outages) if asked is None else asked)
-
-    def _asked_for(self, failure: Failure) -> float | None:
-        """Seconds that the other side asked to be left alone, within the longest wait that is configured. An
-        open breaker of our own knows best.
-        """
-        if failure.retry_after is None or failure.deferred:
-            return failure.retry_after
-        return min(failure.retry_after, self._settings.retry.cap)
+        backoff = self._policy.backoff
+        wait = failure.retry_after
+        if wait is None:
+            wait = backoff.delay(self._outages)
+        elif not failure.deferred:
+            # The longest wait that is configured bounds what a dependency asks for, but not an open breaker of our own.
+            wait = min(wait, backoff.cap)
+        settlement.outage = max(settlement.outage, wait)
 
     def _resize(self, batch: Batch, result: BatchResult, settlement: Settlement) -> None:
         if settlement.narrow:

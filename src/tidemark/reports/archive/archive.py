@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidemark.contract.errors import ConfigError, TidemarkError
+from tidemark.contract.errors import TidemarkError
 from tidemark.reports.archive.objects import ObjectStore
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class ArchiveDamaged(TidemarkError):
 
 @dataclass(frozen=True)
 class Report:
-    """What a strategy makes: rows in a fixed order, and a summary for a person. No clock, nothing random."""
+    """The result of a strategy: rows in a fixed order, and a summary for a person. Deterministic."""
 
     rows: pyarrow.Table
     summary: Mapping[str, Any]
@@ -42,13 +42,15 @@ class Archived:
     parquet: bytes
 
     def rows(self) -> list[dict[str, Any]]:
-        return list(_parquet().read_table(io.BytesIO(self.parquet)).to_pylist())
+        from pyarrow import parquet
+
+        return list(parquet.read_table(io.BytesIO(self.parquet)).to_pylist())
 
 
 class Archive:
-    """`archiveRef` is the hash of the summary, which holds the hash of the rows and who asked for what.
+    """`archiveRef` is the hash of the summary, which holds the hash of the rows and the request.
 
-    The same request over the same table versions is the same bytes under the same reference, so a
+    The same request over the same table versions gives the same bytes under the same reference, so a
     second run archives nothing new.
     """
 
@@ -56,12 +58,14 @@ class Archive:
         self._objects = objects
         self._now = now
         self._not_ours: set[str] = set()
-        """Reports that a sweep found to be another database's: their summaries are read once."""
+        """Reports of another database, found by a sweep: their summaries are read once."""
 
     def put(self, report: Report, *, request: Mapping[str, Any], inputs: Mapping[str, int]) -> str:
         """Returns the reference once both objects are written, the summary last."""
+        from pyarrow import parquet
+
         buffer = io.BytesIO()
-        _parquet().write_table(report.rows, buffer, compression="zstd", store_schema=False)
+        parquet.write_table(report.rows, buffer, compression="zstd", store_schema=False)
         rows = buffer.getvalue()
         summary = {
             "request": dict(request),
@@ -91,7 +95,7 @@ class Archive:
             f"sha256-{hashlib.sha256(text).hexdigest()}" != ref
             or hashlib.sha256(rows).hexdigest() != summary["rowsSha256"]
         ):
-            raise ArchiveDamaged(f"the archived report {ref} is not what was archived")
+            raise ArchiveDamaged(f"the archived report {ref} was changed after it was archived")
         return Archived(ref, summary, rows)
 
     def refs(self) -> set[str]:
@@ -104,10 +108,11 @@ class Archive:
         *,
         grace: float,
     ) -> list[str]:
-        """Deletes what no status row refers to and is older than `grace` seconds; returns the references.
+        """Deletes the reports that no status row refers to and that are older than `grace` seconds; returns their
+        references.
 
-        A report whose request the database does not know (`has_asked`) is none of its own: it stays. To a new
-        database, another one or an older copy, every report of the archive would be an orphan.
+        A report whose request the database does not know (`has_asked`) stays: to a new database, another one or an
+        older copy, every report of the archive would be an orphan.
         """
         newest: dict[str, float] = {}
         for key, written in self._objects.listing():
@@ -123,7 +128,7 @@ class Archive:
         return orphans
 
     def _is_ours(self, ref: str, has_asked: Callable[[Mapping[str, Any]], bool]) -> bool:
-        """Rows without a summary are no report, whoever wrote them."""
+        """Rows without a summary are not a report, whoever wrote them."""
         text = self._objects.read(_key(ref, SUMMARY))
         if text is None:
             return True
@@ -140,11 +145,3 @@ def _key(ref: str, name: str) -> str:
 def _ref(key: str) -> str | None:
     head = key.split("/", 1)[0]
     return head if REF.match(head) else None
-
-
-def _parquet() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ConfigError("archiving reports needs pyarrow", hint="pip install pyarrow") from error
-    return pyarrow.parquet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
 
 from tidemark.contract.errors import BreakerOpen, NonRetriableError
 from tidemark.contract.failures import Scope
@@ -11,34 +11,30 @@ from tidemark.resilience.breaker import Breaker
 from tidemark.resilience.classification import Classifier
 
 BREAKER = "reports/archive"
-
-
-class Guard(Protocol):
-    def __call__(self, write: Callable[[], str], /) -> str: ...
+_CLASSIFIER = Classifier()
 
 
 class ArchiveRefused(NonRetriableError):
-    """The archive is not ours to write: credentials, a missing bucket. It would refuse every report."""
+    """The archive refuses every report: wrong credentials, a missing bucket."""
 
     condition = "TIDEMARK_ARCHIVE_REFUSED"
 
 
+@dataclass(frozen=True)
 class ArchiveGuard:
     """Each write is one operation. Raises `BreakerOpen` without trying, `ArchiveRefused` where a person
     must act, and otherwise what the write raised.
     """
 
-    def __init__(self, breaker: Breaker, *, classifier: Classifier | None = None) -> None:
-        self._breaker = breaker
-        self._classifier = classifier or Classifier()
+    breaker: Breaker
 
-    def __call__(self, write: Callable[[], str], /) -> str:
+    def __call__(self, write: Callable[[], str]) -> str:
         try:
-            return self._breaker.call(write)
+            return self.breaker.call(write)
         except BreakerOpen:
             raise
         except Exception as error:
-            if self._classifier.classify(error).scope is Scope.PROCESS:
+            if _CLASSIFIER.classify(error).scope is Scope.PROCESS:
                 raise ArchiveRefused(
                     f"the archive refuses reports: {error}",
                     hint="fix `reports.archive`, then start the worker again",

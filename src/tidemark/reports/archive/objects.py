@@ -1,4 +1,4 @@
-"""Where archive objects lie: a folder (a volume too) or an S3 bucket. Whole objects, written at once."""
+"""Stores of the archive's objects: a folder (a volume too) or an S3 bucket. Objects are written whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemark.contract.errors import ConfigError
 
 
 class ObjectStore(Protocol):
-    """Keys are relative, with `/`. `write` replaces; a reader never sees a part of an object."""
+    """Keys are relative, with `/`. `write` replaces; a reader never sees part of an object."""
 
     def write(self, key: str, body: bytes) -> None: ...
 
@@ -104,13 +104,11 @@ def open_objects(options: ArchiveOptions, *, credentials: Mapping[str, str] | No
         raise ConfigError(
             f"`reports.archive.location` has the scheme {scheme}", hint="use a folder or s3a://bucket/prefix"
         )
-    try:
-        import boto3
-        from botocore.config import Config
-    except ImportError as error:
-        raise ConfigError("archiving to S3 needs boto3", hint="pip install boto3") from error
+    import boto3
+    from botocore.config import Config
+
     bucket, _, prefix = rest.partition("/")
-    # Retried by the listener, with a breaker; a client that retries too would multiply the attempts.
+    # The listener retries; retries of the client would multiply the attempts.
     client = boto3.client(
         "s3",
         endpoint_url=options.endpoint,

@@ -1,4 +1,4 @@
-"""The status gate: who may work on a request. Each step is one conditional UPDATE."""
+"""Claims: which worker may work on a request. Each step is one conditional UPDATE."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tidemark.reports.requests.database import now_of
 from tidemark.reports.requests.request import Status
-from tidemark.reports.requests.store import StatusRow, row_of
+from tidemark.reports.requests.store import StatusRow, change, row_of
 from tidemark.reports.requests.tables import requests
 
 log = structlog.get_logger("tidemark.reports")
 
 
 class Refused(Enum):
-    """Why a request is not worked on. All of them end the event: it has done its work."""
+    """Why a request is not worked on. Each of them ends the event."""
 
     COMPLETED = auto()
     CANCELLED = auto()
     FAILED = auto()
     """Its dead letter is written; only a replay or a retry runs it again."""
     BUSY = auto()
-    """A live owner is at it. Should that one die, the reaper publishes the request again."""
+    """A live owner works on it. If that one dies, the reaper publishes the request again."""
     UNKNOWN = auto()
 
 
@@ -54,7 +54,7 @@ class Claims:
     def claim(self, request_id: str, *, replay: bool) -> Claim | Refused:
         """Takes a request that is SUBMITTED, whose lease ran out, or (a replay) that FAILED."""
         while (outcome := self._try_claim(request_id, replay=replay)) is None:
-            log.debug("given back while we asked, asking again", request_id=request_id)
+            log.debug("released meanwhile, claimed again", request_id=request_id)
         return outcome
 
     def _try_claim(self, request_id: str, *, replay: bool) -> Claim | Refused | None:
@@ -80,7 +80,7 @@ class Claims:
                 )
             )
             if claimed.rowcount != 1:
-                # The event ends here; should the owner give the request back, it must be published again.
+                # The event ends here; if the owner releases the request, it must be published again.
                 connection.execute(
                     update(requests)
                     .where(row.request_id == request_id, row.status == Status.IN_PROGRESS.value)
@@ -100,11 +100,11 @@ class Claims:
         return self._if_held(claim, lease_until=self._now + self._lease)
 
     def pin(self, claim: Claim, inputs_json: str) -> bool:
-        """Fixes the versions of the tables that this request reads, for every attempt to come."""
+        """Fixes the versions of the tables that every attempt of this request reads."""
         return self._if_held(claim, inputs_json=inputs_json)
 
     def complete(self, claim: Claim, archive_ref: str) -> bool:
-        """Only within the lease: after it, the sweeper may take what was archived for an orphan."""
+        """Only within the lease: after it, the sweeper may delete the archived report as an orphan."""
         return self._if_held(
             claim,
             requests.c.lease_until >= self._now,
@@ -118,7 +118,7 @@ class Claims:
         )
 
     def release(self, claim: Claim, *, error_class: str, error_message: str) -> bool:
-        """Gives the request back after a failed attempt; its event comes again, or a new one."""
+        """Releases the request after a failed attempt; its event comes again, or a new one."""
         return self._if_held(
             claim,
             status=Status.SUBMITTED.value,
@@ -131,39 +131,30 @@ class Claims:
         )
 
     def fail(self, request_id: str, *, error_class: str, error_message: str) -> bool:
-        """After its dead letter was acknowledged; unless another is at work on it, or it ended."""
+        """FAILED after its dead letter was acknowledged, unless another worker holds it or it ended."""
         row = requests.c
         mine = and_(row.status == Status.IN_PROGRESS.value, row.owner == self._owner)
-        with self._engine.begin() as connection:
-            changed = connection.execute(
-                update(requests)
-                .where(row.request_id == request_id, or_(row.status == Status.SUBMITTED.value, mine))
-                .values(
-                    status=Status.FAILED.value,
-                    owner=None,
-                    lease_until=None,
-                    error_class=error_class[:256],
-                    error_message=error_message[:2000],
-                    updated_at=self._now,
-                )
-            )
-            return changed.rowcount == 1
+        changed = change(
+            self._engine,
+            row.request_id == request_id,
+            or_(row.status == Status.SUBMITTED.value, mine),
+            status=Status.FAILED.value,
+            owner=None,
+            lease_until=None,
+            error_class=error_class[:256],
+            error_message=error_message[:2000],
+        )
+        return changed == 1
 
     def _if_held(self, claim: Claim, *further: ColumnElement[bool], **values: object) -> bool:
         row = requests.c
-        with self._engine.begin() as connection:
-            changed = connection.execute(
-                update(requests)
-                .where(
-                    row.request_id == claim.row.request.request_id,
-                    row.status == Status.IN_PROGRESS.value,
-                    row.owner == claim.owner,
-                    row.claim == claim.number,
-                    *further,
-                )
-                .values(updated_at=self._now, **values)
-            )
-            return changed.rowcount == 1
+        held = (
+            row.request_id == claim.row.request.request_id,
+            row.status == Status.IN_PROGRESS.value,
+            row.owner == claim.owner,
+            row.claim == claim.number,
+        )
+        return change(self._engine, *held, *further, **values) == 1
 
     @contextmanager
     def heartbeat(self, claim: Claim) -> Iterator[threading.Event]:
@@ -183,7 +174,7 @@ class Claims:
                         error=type(error).__name__,
                     )
 
-        # With what is bound here, the correlation id among it.
+        # The thread logs with the correlation id that is bound here.
         here = contextvars.copy_context()
         thread = threading.Thread(target=lambda: here.run(beat), name="lease", daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""Opens the status database, with what each kind needs to be safe under several processes."""
+"""Opens the status database so that several processes can use it safely."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqlalchemy import (
     literal_column,
 )
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError
 
 from tidemark.contract.errors import ConfigError
 
@@ -41,10 +41,7 @@ def open_engine(url: str) -> Engine:
         raise ConfigError(f"`reports.database` names {kind}", hint="SQLite and PostgreSQL are supported")
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
-    try:
-        return create_engine(parsed, pool_pre_ping=True, connect_args={"connect_timeout": 10})
-    except (ImportError, NoSuchModuleError) as error:
-        raise ConfigError("the PostgreSQL driver is missing", hint="pip install 'psycopg[binary]'") from error
+    return create_engine(parsed, pool_pre_ping=True, connect_args={"connect_timeout": 10})
 
 
 def now_of(engine: Engine) -> ColumnElement[float]:
@@ -55,7 +52,7 @@ def now_of(engine: Engine) -> ColumnElement[float]:
 
 
 def _prepare_sqlite(engine: Engine) -> None:
-    # Write-ahead logging lets readers go on beside a writer; taking the write lock at BEGIN avoids the
+    # Write-ahead logging lets readers go on next to a writer; taking the write lock at BEGIN avoids the
     # deadlock of two transactions that both want to upgrade from reading.
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:

@@ -1,4 +1,4 @@
-"""A report request: its payload on the wire, byte for byte as in the source document, and its status."""
+"""A report request: its payload on the wire, byte for byte as the source document has it, and its status."""
 
 from __future__ import annotations
 
@@ -16,17 +16,26 @@ class Status(StrEnum):
     SUBMITTED = "SUBMITTED"
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
-    """For good; has an `archiveRef`."""
+    """Final; has an `archiveRef`."""
     FAILED = "FAILED"
     """Given up; its event is in the DLQ topic. Can be run again."""
     CANCELLED = "CANCELLED"
-    """For good; nothing of it will be archived."""
+    """Final; nothing of it will be archived."""
 
 
 class BadEvent(TidemarkError):
-    """A message that is no report request. No retry can make it one."""
+    """A message that is not a report request. No retry helps."""
 
     condition = "TIDEMARK_BAD_EVENT"
+
+
+_WIRE_NAMES = {
+    "requestId": "request_id",
+    "reportType": "report_type",
+    "requestedBy": "requested_by",
+    "parametersJson": "parameters_json",
+    "requestedAt": "requested_at",
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class ReportRequest:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Raises `BadEvent` if they are no JSON object."""
+        """Raises `BadEvent` if they are not a JSON object."""
         try:
             parameters = json.loads(self.parameters_json)
         except ValueError as error:
@@ -48,32 +57,24 @@ class ReportRequest:
             raise BadEvent("parametersJson must be a JSON object")
         return parameters
 
+    def as_wire(self) -> dict[str, str]:
+        return {wire: getattr(self, name) for wire, name in _WIRE_NAMES.items()}
+
     def to_wire(self) -> bytes:
-        return json.dumps(
-            {
-                "requestId": self.request_id,
-                "reportType": self.report_type,
-                "requestedBy": self.requested_by,
-                "parametersJson": self.parameters_json,
-                "requestedAt": self.requested_at,
-            },
-            separators=(",", ":"),
-            ensure_ascii=False,
-        ).encode()
+        return json.dumps(self.as_wire(), separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
     def from_wire(cls, value: bytes | None) -> ReportRequest:
-        """Fields that it does not know are left alone. Raises `BadEvent` naming every missing one."""
+        """Ignores unknown fields. Raises `BadEvent`, which names every missing one."""
         try:
             body = json.loads(value) if value else None
         except ValueError as error:
             raise BadEvent(f"the value is not JSON: {error}") from error
         if not isinstance(body, dict):
             raise BadEvent("the value is not a JSON object")
-        names = ("requestId", "reportType", "requestedBy", "parametersJson", "requestedAt")
-        if wrong := [n for n in names if not isinstance(body.get(n), str) or not body[n]]:
+        if wrong := [n for n in _WIRE_NAMES if not isinstance(body.get(n), str) or not body[n]]:
             raise BadEvent(f"missing, or not text: {', '.join(wrong)}")
-        return cls(*(body[n] for n in names))
+        return cls(**{name: body[wire] for wire, name in _WIRE_NAMES.items()})
 
 
 def requested_at(moment: datetime) -> str:
@@ -88,7 +89,7 @@ def check_text(**texts: str) -> None:
 
 
 def check_parameters(parameters: object) -> str:
-    """The canonical text of a request's parameters. Raises `UsageError` if they are no JSON object."""
+    """The canonical text of a request's parameters. Raises `UsageError` if they are not a JSON object."""
     if isinstance(parameters, str):
         try:
             parameters = json.loads(parameters)

@@ -1,13 +1,12 @@
-"""Status rows: submit, ask, retry, cancel, and what the sweeper looks for."""
+"""Status rows: submit, query, retry, cancel, and the rows that the sweeper works on."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Engine, Row, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Engine, Row, Select, and_, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tidemark.contract.errors import UsageError
@@ -18,7 +17,7 @@ from tidemark.reports.requests.tables import requests
 
 @dataclass(frozen=True)
 class StatusRow:
-    """A request and where it stands. Times are seconds since 1970."""
+    """A request and its status. Times are seconds since 1970."""
 
     request: ReportRequest
     status: Status
@@ -37,12 +36,9 @@ class StatusRow:
     inputs_json: str | None
 
     def public(self) -> dict[str, Any]:
-        """What a requester may see, in the wire's own names."""
+        """The fields that a requester may see, in the wire's own names."""
         return {
-            "requestId": self.request.request_id,
-            "reportType": self.request.report_type,
-            "requestedBy": self.request.requested_by,
-            "requestedAt": self.request.requested_at,
+            **{name: text for name, text in self.request.as_wire().items() if name != "parametersJson"},
             "status": self.status.value,
             "archiveRef": self.archive_ref,
             "attempts": self.attempts,
@@ -54,20 +50,14 @@ class StatusRow:
 def row_of(row: Row[Any]) -> StatusRow:
     known = row._mapping
     return StatusRow(
-        request=ReportRequest(
-            request_id=known["request_id"],
-            report_type=known["report_type"],
-            requested_by=known["requested_by"],
-            parameters_json=known["parameters_json"],
-            requested_at=known["requested_at"],
-        ),
+        request=ReportRequest(**{name: known[name] for name in ReportRequest.__dataclass_fields__}),
         status=Status(known["status"]),
         **{name: known[name] for name in StatusRow.__dataclass_fields__ if name not in ("request", "status")},
     )
 
 
 class StatusStore:
-    """Every change is one conditional UPDATE: who changed no row, lost, and must not act."""
+    """Every change is one conditional UPDATE: a caller that changed no row lost, and must not act."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -82,11 +72,7 @@ class StatusStore:
             with self.engine.begin() as connection:
                 connection.execute(
                     requests.insert().values(
-                        request_id=request.request_id,
-                        report_type=request.report_type,
-                        requested_by=request.requested_by,
-                        parameters_json=request.parameters_json,
-                        requested_at=request.requested_at,
+                        **asdict(request),
                         status=Status.SUBMITTED.value,
                         correlation_id=correlation_id,
                         generation=1,
@@ -112,21 +98,17 @@ class StatusStore:
         return row, created
 
     def get(self, request_id: str) -> StatusRow | None:
-        with self.engine.connect() as connection:
-            row = connection.execute(select(requests).where(requests.c.request_id == request_id)).first()
-        return None if row is None else row_of(row)
+        found = self._rows(select(requests).where(requests.c.request_id == request_id))
+        return found[0] if found else None
 
     def has_asked(self, request: Mapping[str, Any]) -> bool:
         """Whether this very request, in the wire's names, was submitted here."""
         row = self.get(str(request["requestId"]))
-        return row is not None and json.loads(row.request.to_wire()).items() <= request.items()
+        return row is not None and row.request.as_wire().items() <= request.items()
 
     def newest(self, limit: int = 20) -> list[StatusRow]:
-        with self.engine.connect() as connection:
-            rows = connection.execute(
-                select(requests).order_by(requests.c.created_at.desc(), requests.c.request_id).limit(limit)
-            ).all()
-        return [row_of(row) for row in rows]
+        newest = select(requests).order_by(requests.c.created_at.desc(), requests.c.request_id)
+        return self._rows(newest.limit(limit))
 
     def counts(self) -> dict[Status, int]:
         with self.engine.connect() as connection:
@@ -136,16 +118,14 @@ class StatusStore:
         return {Status(status): int(count) for status, count in found}
 
     def published(self, request_id: str, generation: int) -> None:
-        self._change(
-            request_id,
-            requests.c.generation == generation,
-            published_at=self.now,
-        )
+        current = requests.c.generation == generation
+        change(self.engine, requests.c.request_id == request_id, current, published_at=self.now)
 
     def retry(self, request_id: str) -> bool:
         """FAILED to SUBMITTED, unpublished, its inputs to be pinned anew."""
-        return self._change(
-            request_id,
+        changed = change(
+            self.engine,
+            requests.c.request_id == request_id,
             requests.c.status == Status.FAILED.value,
             status=Status.SUBMITTED.value,
             generation=requests.c.generation + 1,
@@ -155,50 +135,48 @@ class StatusStore:
             error_class=None,
             error_message=None,
         )
+        return changed == 1
 
     def cancel(self, request_id: str) -> bool:
         """A running request's worker finds out at its next heartbeat, or when it completes."""
-        return self._change(
-            request_id,
+        changed = change(
+            self.engine,
+            requests.c.request_id == request_id,
             requests.c.status.in_([Status.SUBMITTED.value, Status.IN_PROGRESS.value, Status.FAILED.value]),
             status=Status.CANCELLED.value,
             owner=None,
             lease_until=None,
         )
+        return changed == 1
 
     def unpublished(self, *, grace: float, republish_after: float, limit: int = 500) -> list[StatusRow]:
-        """The outbox: requests whose event never went out, or went out so long ago that it must be lost."""
+        """The outbox: requests whose event was never published, or so long ago that it must be lost."""
         never = and_(requests.c.published_at.is_(None), requests.c.updated_at <= self.now - grace)
         long_ago = and_(
             requests.c.published_at <= self.now - republish_after,
             requests.c.updated_at <= self.now - republish_after,
         )
-        with self.engine.connect() as connection:
-            rows = connection.execute(
-                select(requests)
-                .where(requests.c.status == Status.SUBMITTED.value, or_(never, long_ago))
-                .order_by(requests.c.created_at, requests.c.request_id)
-                .limit(limit)
-            ).all()
-        return [row_of(row) for row in rows]
+        return self._rows(
+            select(requests)
+            .where(requests.c.status == Status.SUBMITTED.value, or_(never, long_ago))
+            .order_by(requests.c.created_at, requests.c.request_id)
+            .limit(limit)
+        )
 
     def reap(self) -> int:
         """Requests whose owner died become SUBMITTED and unpublished again; returns how many."""
-        with self.engine.begin() as connection:
-            return connection.execute(
-                update(requests)
-                .where(requests.c.status == Status.IN_PROGRESS.value, requests.c.lease_until < self.now)
-                .values(
-                    status=Status.SUBMITTED.value,
-                    owner=None,
-                    lease_until=None,
-                    # Its event may be acknowledged already; the gate makes a second one harmless.
-                    published_at=None,
-                    event_spent=0,
-                    crashes=requests.c.crashes + 1,
-                    updated_at=self.now,
-                )
-            ).rowcount
+        return change(
+            self.engine,
+            requests.c.status == Status.IN_PROGRESS.value,
+            requests.c.lease_until < self.now,
+            status=Status.SUBMITTED.value,
+            owner=None,
+            lease_until=None,
+            # Its event may be committed already; the claim makes a second one harmless.
+            published_at=None,
+            event_spent=0,
+            crashes=requests.c.crashes + 1,
+        )
 
     def referenced(self, refs: Iterable[str]) -> set[str]:
         """Those of the archive references that a COMPLETED request carries."""
@@ -215,11 +193,15 @@ class StatusStore:
                 if ref is not None
             }
 
-    def _change(self, request_id: str, condition: Any, **values: Any) -> bool:
-        with self.engine.begin() as connection:
-            changed = connection.execute(
-                update(requests)
-                .where(requests.c.request_id == request_id, condition)
-                .values(updated_at=self.now, **values)
-            )
-            return changed.rowcount == 1
+    def _rows(self, query: Select[Any]) -> list[StatusRow]:
+        with self.engine.connect() as connection:
+            return [row_of(row) for row in connection.execute(query)]
+
+
+def change(engine: Engine, *conditions: ColumnElement[bool], **values: Any) -> int:
+    """One UPDATE of the rows that fulfil every condition; returns how many."""
+    with engine.begin() as connection:
+        changed = connection.execute(
+            update(requests).where(*conditions).values(updated_at=now_of(engine), **values)
+        )
+        return changed.rowcount
