@@ -25,7 +25,7 @@ from tidemark.sink.replay_commit import replay_written_in
 from tidemark.sink.table_log import LogEntry, LogPage
 from tidemark.source.checkpoint import Position
 from tidemark.streams.completed import with_completed
-from tidemark.streams.generation import generation_after
+from tidemark.streams.generation import Opening
 
 TOPIC_ID = "topic"
 RECORDS = 8
@@ -208,15 +208,11 @@ class World:
         **fields: Any,
     ) -> Steps[LedgerState]:
         """As `streams.generation.open_generation`."""
-        ledger_commit = generation_after(
-            state,
-            **{"stream": "s", "run": run, "topic_id": TOPIC_ID, "kind": kind, "reason": kind.value, **fields},
-            marks=marks,
-            published=published,
-            high_water=state.high_water if high_water is None else high_water,
-        )
-        committed = yield from self.append(ledger_commit)
-        return state_after(committed, state)
+        high_water = state.high_water if high_water is None else high_water
+        moved = replace(state, marks=marks, published=published, high_water=high_water)
+        opening = Opening(kind.value, kind, **fields)
+        committed = yield from self.append(opening.commit(moved, stream="s", run=run, topic_id=TOPIC_ID))
+        return state_after(committed, moved)
 
 
 def within(ranges: Any, coordinate: Coordinate) -> bool:

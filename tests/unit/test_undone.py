@@ -18,7 +18,7 @@ from tidemark.operations.adopt import begun_anew
 from tidemark.sink.ledger import LedgerState
 from tidemark.source.checkpoint import Position
 from tidemark.streams.completed import with_completed
-from tidemark.streams.generation import generation_after
+from tidemark.streams.generation import Opening
 
 NEWEST = LedgerCommit(CommitKind.BATCH, "s", "t", "run/1/1", 3, 2, checkpoint="kafka-native-1-x")
 STATE = LedgerState(
@@ -61,16 +61,7 @@ def test_undone_versions_and_the_seq_of_replays_are_passed_on_by_later_commits()
         stream="s", run="r", topic=SimpleNamespace(id="t"), table=TableRef(path="t"), checkpoint_id="c"
     )
     batch = HeldLedger(plan, STATE).next_commit(0, 1, Bounds(Marks({0: 10}), Marks({0: 12})))
-    opened = generation_after(
-        STATE,
-        stream="s",
-        run="r",
-        topic_id="t",
-        marks=Marks(),
-        published=Marks(),
-        high_water=Marks(),
-        reason="open",
-    )
+    opened = Opening("open").commit(STATE, stream="s", run="r", topic_id="t")
     for commit in (batch, opened):
         assert (commit.undone, commit.replay_seq) == (((2, 4),), 7)
 

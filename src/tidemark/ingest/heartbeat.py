@@ -10,7 +10,7 @@ from tidemark.contract.ledger_commit import CommitKind
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import Topic
-from tidemark.streams.generation import open_generation
+from tidemark.streams.generation import Opening, open_generation
 from tidemark.streams.target import Target
 
 EVERY = timedelta(days=1)
@@ -37,16 +37,6 @@ def beat_if_due(
         return False
     if state.newest_at is None or now - state.newest_at.replace(tzinfo=UTC) < every:
         return False
-    open_generation(
-        spark,
-        target,
-        topic,
-        state,
-        marks=state.marks,
-        published=state.published,
-        high_water=state.high_water,
-        reason="heartbeat",
-        kind=CommitKind.HEARTBEAT,
-        checkpoint=state.newest.checkpoint,
-    )
+    opening = Opening("heartbeat", CommitKind.HEARTBEAT, checkpoint=state.newest.checkpoint)
+    open_generation(spark, target, topic, state, opening)
     return True

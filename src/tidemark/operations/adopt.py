@@ -18,7 +18,7 @@ from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import with_completed
-from tidemark.streams.generation import open_generation
+from tidemark.streams.generation import Opening, open_generation
 from tidemark.streams.target import Target
 
 _LARGEST_SEQ = 2**62
@@ -117,23 +117,17 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adopt
     state = _state(spark, target)
     if adopted.again:
         state = begun_anew(state)
-    ends = admin.ends(topic)
+    moved = replace(
+        state,
+        marks=adopted.marks,
+        published=adopted.published.lowest(adopted.marks),
+        high_water=ceiling_over(adopted.marks, admin.ends(topic), state, topic.id),
+    )
     seq = state.seq
     while seq < _LARGEST_SEQ:
         try:
-            return open_generation(
-                spark,
-                target,
-                topic,
-                state,
-                marks=adopted.marks,
-                published=adopted.published.lowest(adopted.marks),
-                high_water=ceiling_over(adopted.marks, ends, state, topic.id),
-                reason="adopted",
-                kind=CommitKind.ADOPT,
-                seq=seq + 1,
-                table_id=facts.id,
-            )
+            opening = Opening("adopted", CommitKind.ADOPT, seq=seq + 1, table_id=facts.id)
+            return open_generation(spark, target, topic, moved, opening)
         except RetriableError:
             seq = max(1, seq * 2)
     raise LedgerError(f"{target.table} accepts no ledger commit of stream {target.name}")

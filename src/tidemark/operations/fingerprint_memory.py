@@ -16,7 +16,7 @@ from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.completed import with_completed
-from tidemark.streams.generation import open_generation
+from tidemark.streams.generation import Opening, open_generation
 from tidemark.streams.target import Target
 
 
@@ -79,16 +79,7 @@ def forget(spark: SparkSession, admin: KafkaAdmin, target: Target) -> LedgerStat
             f"topic {topic.name} was created again since {target.table} was written: it has another id",
             "start the stream: it lands all records of the new topic, and remembers nothing of the former one",
         )
-    return open_generation(
-        spark,
-        target,
-        topic,
-        state,
-        marks=state.marks,
-        published=state.published,
-        high_water=state.high_water,
-        reason="fingerprints reset",
-    )
+    return open_generation(spark, target, topic, state, Opening("fingerprints reset"))
 
 
 def _state(spark: SparkSession, target: Target) -> LedgerState:

@@ -18,7 +18,7 @@ from tidemark.sink.ledger import LedgerState, in_generation, read_state
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import with_completed
-from tidemark.streams.generation import open_generation
+from tidemark.streams.generation import Opening, open_generation
 from tidemark.streams.target import Target
 
 log = structlog.get_logger(__name__)
@@ -96,18 +96,14 @@ def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: RewindTar
     state = _state(spark, target, topic)
     marks = _marks(admin, topic, state, to)
     planned = RewindResult(target.name, str(target.table), state.marks, state.published, marks)
-    opened = open_generation(
-        spark,
-        target,
-        topic,
+    moved = replace(
         state,
         marks=marks,
         published=published_after(state, marks),
         high_water=state.high_water.highest(state.marks).highest(marks),
-        reason="rewind",
-        kind=CommitKind.REWIND,
-        jumped=planned.skipped,
     )
+    opening = Opening("rewind", CommitKind.REWIND, jumped=planned.skipped)
+    opened = open_generation(spark, target, topic, moved, opening)
     log.warning("marks moved", **{**planned.as_dict(), "version": opened.version})
     return replace(planned, version=opened.version)
 

@@ -62,6 +62,24 @@ class LedgerState:
         """Below the high water accepted rows land by coordinates: rows that survived are not doubled."""
         return not self.marks >= self.high_water
 
+    def next_commit(self, kind: CommitKind, *, stream: str, topic_id: str, token: str) -> LedgerCommit:
+        """The next commit of the stream's chain, based on this state: it passes on all that the state holds."""
+        return LedgerCommit(
+            kind=kind,
+            stream=stream,
+            topic_id=topic_id,
+            token=token,
+            seq=self.seq + 1,
+            base=self.version,
+            marks=self.marks,
+            published=self.published,
+            high_water=self.high_water,
+            replay_due=self.newest.replay_due if self.newest else 0,
+            table_id=self.newest.table_id if self.newest else None,
+            undone=self.undone,
+            replay_seq=self.replay_seq,
+        )
+
     def published_at_least(self, position: Marks) -> LedgerState:
         """A checkpoint's committed position proves that the dead letters are complete up to there."""
         return replace(self, published=self.published.highest(position.lowest(self.marks)))

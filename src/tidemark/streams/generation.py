@@ -2,87 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
 from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
-from tidemark.contract.marks import Marks
 from tidemark.sink.append import append_nothing, state_after
 from tidemark.sink.ledger import LedgerState
 from tidemark.source.topics import Topic
 from tidemark.streams.target import Target
 
 
+@dataclass(frozen=True)
+class Opening:
+    """Why a generation begins, and what its commit carries besides the marks.
+
+    `seq` is the next one by default. `jumped`: ranges that will not land. `table_id` is kept where not given.
+    """
+
+    reason: str
+    kind: CommitKind = CommitKind.OPEN
+    seq: int | None = None
+    jumped: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    checkpoint: str = ""
+    table_id: str | None = None
+
+    def commit(self, state: LedgerState, *, stream: str, run: str, topic_id: str) -> LedgerCommit:
+        """The empty ledger commit with the marks of `state`."""
+        seq = state.seq + 1 if self.seq is None else self.seq
+        token = f"{run}/{self.reason.replace(' ', '-')}/{seq}"
+        following = state.next_commit(self.kind, stream=stream, topic_id=topic_id, token=token)
+        return replace(
+            following,
+            seq=seq,
+            jumped=self.jumped,
+            checkpoint=self.checkpoint,
+            reason=self.reason,
+            table_id=following.table_id if self.table_id is None else self.table_id,
+        )
+
+
 def open_generation(
-    spark: SparkSession,
-    target: Target,
-    topic: Topic,
-    state: LedgerState,
-    *,
-    marks: Marks,
-    published: Marks,
-    high_water: Marks,
-    reason: str,
-    kind: CommitKind = CommitKind.OPEN,
-    jumped: dict[int, tuple[int, int]] | None = None,
-    seq: int | None = None,
-    checkpoint: str = "",
-    table_id: str | None = None,
+    spark: SparkSession, target: Target, topic: Topic, state: LedgerState, opening: Opening
 ) -> LedgerState:
-    """Make the commit of `generation_after`, and return the state after it."""
-    ledger_commit = generation_after(
-        state,
-        stream=target.name,
-        run=target.run,
-        topic_id=topic.id,
-        marks=marks,
-        published=published,
-        high_water=high_water,
-        reason=reason,
-        kind=kind,
-        jumped=jumped,
-        seq=seq,
-        checkpoint=checkpoint,
-        table_id=table_id,
-    )
+    """Commit the marks of `state`, which the caller has set, on top of the ledger that it was read from.
+
+    Returns the state after the commit. Raises as `sink.append.append`.
+    """
+    ledger_commit = opening.commit(state, stream=target.name, run=target.run, topic_id=topic.id)
     committed = append_nothing(spark, target.table, ledger_commit, target.schema)
-    return replace(state_after(committed, replace(state, high_water=high_water)), restored=False)
-
-
-def generation_after(
-    state: LedgerState,
-    *,
-    stream: str,
-    run: str,
-    topic_id: str,
-    marks: Marks,
-    published: Marks,
-    high_water: Marks,
-    reason: str,
-    kind: CommitKind = CommitKind.OPEN,
-    jumped: dict[int, tuple[int, int]] | None = None,
-    seq: int | None = None,
-    checkpoint: str = "",
-    table_id: str | None = None,
-) -> LedgerCommit:
-    """The empty ledger commit that sets the marks, fenced like any other. `table_id` is kept where not given."""
-    seq = state.seq + 1 if seq is None else seq
-    return LedgerCommit(
-        kind=kind,
-        stream=stream,
-        topic_id=topic_id,
-        token=f"{run}/{reason.replace(' ', '-')}/{seq}",
-        seq=seq,
-        base=state.version,
-        marks=marks,
-        published=published,
-        high_water=high_water,
-        checkpoint=checkpoint,
-        jumped=jumped or {},
-        replay_due=state.newest.replay_due if state.newest else 0,
-        reason=reason,
-        table_id=table_id if table_id is not None or state.newest is None else state.newest.table_id,
-        undone=state.undone,
-        replay_seq=state.replay_seq,
-    )
+    return replace(state_after(committed, state), restored=False)

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -99,13 +99,9 @@ class HeldLedger:
         state = self.state
         marks = state.marks.highest(bounds.end)
         jumped = state.marks.behind(bounds.start)
-        return LedgerCommit(
-            kind=kind,
-            stream=self.plan.stream,
-            topic_id=self.plan.topic.id,
-            token=f"{self.plan.run}/{batch}/{self.query}-{attempt}",
-            seq=state.seq + 1,
-            base=state.version,
+        token = f"{self.plan.run}/{batch}/{self.query}-{attempt}"
+        return replace(
+            state.next_commit(kind, stream=self.plan.stream, topic_id=self.plan.topic.id, token=token),
             marks=marks,
             published=state.published.highest(self.completed.lowest(marks)),
             high_water=state.high_water.highest(marks),
@@ -113,9 +109,6 @@ class HeldLedger:
             counts=self.counts,
             jumped=jumped,
             replay_due=state.seq + 1 if jumped else self.replay_due,
-            table_id=state.newest.table_id if state.newest else None,
-            undone=state.undone,
-            replay_seq=state.replay_seq,
         )
 
     @property

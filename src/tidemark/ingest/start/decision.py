@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
@@ -26,7 +26,7 @@ from tidemark.sink.table_log import DeltaLog
 from tidemark.source.checkpoint import Checkpoint
 from tidemark.source.topics import KafkaAdmin, Topic, settled_ends
 from tidemark.streams.completed import with_completed
-from tidemark.streams.generation import open_generation
+from tidemark.streams.generation import Opening, open_generation
 from tidemark.streams.table_limits import within_its_table
 from tidemark.streams.target import Target
 
@@ -123,17 +123,8 @@ def _open(
         reopen_all(spark, target, topic)
     marks = admin.ends(topic) if latest else admin.earliest(topic)
     try:
-        return open_generation(
-            spark,
-            target,
-            topic,
-            state,
-            marks=marks,
-            published=marks,
-            high_water=marks,
-            reason="new table",
-            table_id=table_id,
-        )
+        begin = replace(state, marks=marks, published=marks, high_water=marks)
+        return open_generation(spark, target, topic, begin, Opening("new table", table_id=table_id))
     except RetriableError as error:
         raise LedgerError(
             f"{target.table} remembers stream {target.name}, but its log holds no marks any more",
@@ -155,31 +146,13 @@ def _reopen_if_needed(
             now=topic.id,
         )
         remove_mislabelled(spark, admin, target.table, newest=state.newest, topic=topic)
-        nothing = Marks()
-        return open_generation(
-            spark,
-            target,
-            topic,
-            state,
-            marks=nothing,
-            published=nothing,
-            high_water=nothing,
-            reason="new topic",
-        )
+        begin = replace(state, marks=Marks(), published=Marks(), high_water=Marks())
+        return open_generation(spark, target, topic, begin, Opening("new topic"))
     if state.restored:
         log.warning(
             "table was restored; going on from its older marks", stream=target.name, marks=dict(state.marks)
         )
-        return open_generation(
-            spark,
-            target,
-            topic,
-            state,
-            marks=state.marks,
-            published=state.published,
-            high_water=state.high_water,
-            reason="restored",
-        )
+        return open_generation(spark, target, topic, state, Opening("restored"))
     return state
 
 
@@ -210,17 +183,8 @@ def _within_kafka(
         )
     log.error("records lost to retention", stream=target.name, records=count, ranges=told)
     marks, published = state.marks.highest(earliest), state.published.highest(earliest)
-    return open_generation(
-        spark,
-        target,
-        topic,
-        state,
-        marks=marks,
-        published=published,
-        high_water=state.high_water.highest(marks),
-        jumped=lost,
-        reason="data loss",
-    )
+    moved = replace(state, marks=marks, published=published, high_water=state.high_water.highest(marks))
+    return open_generation(spark, target, topic, moved, Opening("data loss", jumped=lost))
 
 
 def _offsets_in(ranges: Mapping[int, tuple[int, int]]) -> int:
