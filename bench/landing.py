@@ -12,7 +12,7 @@ from rivals import Load, settings_of
 from samples import Samples
 
 from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.observer import SilentObserver
+from tidemark.contract.events import Event, StreamObserver
 from tidemark.dev.producers import create_topic, produce
 from tidemark.ingest.application import Ingest
 from tidemark.platform.session import local_session
@@ -37,7 +37,7 @@ QUICK = Sizes(batch=2_000, batches=4, rounds=1, idle_s=5.0, tries=3, streams=(1,
 
 
 @dataclass
-class Costs(SilentObserver):
+class Costs(StreamObserver):
     """CPU and wall seconds of each batch, from the end of the one before. The first has the start in it."""
 
     without: frozenset[int]
@@ -47,9 +47,11 @@ class Costs(SilentObserver):
     def __post_init__(self) -> None:
         self._at = (cpu_seconds(self.without), time.monotonic())
 
-    def batch_landed(self, report: BatchReport) -> None:
+    def emit(self, event: Event) -> None:
+        if not isinstance(event, BatchReport):
+            return
         now = (cpu_seconds(self.without), time.monotonic())
-        if report.read:
+        if event.read:
             self.cpu.append(now[0] - self._at[0])
             self.wall.append(now[1] - self._at[1])
         self._at = now

@@ -36,8 +36,8 @@ from samples import Samples
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.events import Event, StreamObserver
 from tidemark.contract.marks import Marks
-from tidemark.contract.observer import StreamObserver
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import create_topic, produce
 from tidemark.ingest.application import Ingest
@@ -62,13 +62,13 @@ APPENDS = 12
 
 @dataclass
 class Run:
-    """One ingest between the ends of its first and its last batch. `told`: seconds spent in observers."""
+    """One ingest between the ends of its first and its last batch. `observing`: seconds in observers."""
 
     records: int = 0
     batches: int = 0
     cpu: float = 0.0
     seconds: float = 0.0
-    told: float = 0.0
+    observing: float = 0.0
     threads: float = 0.0
 
     @property
@@ -90,23 +90,19 @@ class Stopwatch(MetricsObserver):
     def __post_init__(self) -> None:
         super().__init__(Metrics())
 
-    def stream_started(self, stream: str, **told: Any) -> None:
-        for observer in self.watching:
-            observer.stream_started(stream, **told)
-
-    def batch_landed(self, report: BatchReport) -> None:
+    def emit(self, event: Event) -> None:
         began = time.perf_counter()
         for observer in self.watching:
-            observer.batch_landed(report)
+            observer.emit(event)
         spent = time.perf_counter() - began
-        if not report.read:
+        if not isinstance(event, BatchReport) or not event.read:
             return
         now = (cpu_seconds(self.without), time.monotonic(), telemetry_cpu())
         if self._from is None:
             self._from = now
             return
         run = self.run
-        run.records, run.batches, run.told = run.records + report.read, run.batches + 1, run.told + spent
+        run.records, run.batches, run.told = run.records + event.read, run.batches + 1, run.observing + spent
         run.cpu, run.seconds, run.threads = (b - a for a, b in zip(self._from, now, strict=True))
 
 
@@ -155,7 +151,7 @@ def append_cost(spark: SparkSession, place: Path, brokers: frozenset[int]) -> tu
     cpu, seconds = [], []
     for _ in range(APPENDS):
         for batch in range(60):
-            table.batch_landed(BatchReport("events", batch, 9, 9, 0, 0, 0, 0, batch, marks))
+            table.emit(BatchReport("events", batch, 9, 9, 0, 0, 0, 0, batch, marks))
         began = (cpu_seconds(brokers), time.monotonic())
         table.flush()
         cpu.append(cpu_seconds(brokers) - began[0])
@@ -220,8 +216,8 @@ def _result(
         "cpu_spread_alone": [min(cpu[False]), statistics.median(cpu[False]), max(cpu[False])],
         "cpu_spread_watched": [min(cpu[True]), statistics.median(cpu[True]), max(cpu[True])],
         "direct": {
-            "observers_ms_per_batch": statistics.median(r.told / r.batches for r in on) * 1e3,
-            "observers_share_of_time": statistics.median(r.told / r.seconds for r in on),
+            "observers_ms_per_batch": statistics.median(r.observing / r.batches for r in on) * 1e3,
+            "observers_share_of_time": statistics.median(r.observing / r.seconds for r in on),
             "threads_share_of_cpu": statistics.median(r.threads / r.cpu for r in on),
             "append_cpu_s": append[0],
             "append_every_s": every,

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from tidemark.config.reading.load import parse_settings
 from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.observer import SilentObserver
+from tidemark.contract.events import Event, StreamObserver
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.ingest.application import Ingest
@@ -52,12 +52,12 @@ CLAIMS = (
 
 
 @dataclass
-class Reports(SilentObserver):
+class Reports(StreamObserver):
     kept: list[BatchReport] = field(default_factory=list)
 
-    def batch_landed(self, report: BatchReport) -> None:
-        if report.read:
-            self.kept.append(report)
+    def emit(self, event: Event) -> None:
+        if isinstance(event, BatchReport) and event.read:
+            self.kept.append(event)
 
 
 class StateSize(StreamingQueryListener):

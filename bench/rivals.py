@@ -21,7 +21,7 @@ from samples import AVRO, DDL, SCHEMAS
 from tidemark.config.reading.load import parse_settings
 from tidemark.config.settings import Settings
 from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.observer import SilentObserver
+from tidemark.contract.events import Event, StreamObserver
 from tidemark.ingest.application import Ingest
 
 # What a batch came to is measured here; a line for each is not to be.
@@ -53,7 +53,7 @@ class Load:
         return f"{self.name}_{form.lower()}"
 
 
-class Batches(SilentObserver):
+class Batches(StreamObserver):
     """Seconds from the end of each batch to the end of the next, and of every commit where they are reported.
 
     The first batch has the start of its stream in it.
@@ -69,10 +69,10 @@ class Batches(SilentObserver):
         self.seconds.append(now - self._began)
         self._began = now
 
-    def batch_landed(self, report: BatchReport) -> None:
-        if report.read:
+    def emit(self, event: Event) -> None:
+        if isinstance(event, BatchReport) and event.read:
             self.batch_ended()
-            self.commits.append(report.commit_seconds)
+            self.commits.append(event.commit_seconds)
 
 
 def settings_of(

@@ -15,18 +15,19 @@ from pyspark.sql import SparkSession
 from rivals import Load, bare_writer, settings_of
 
 from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.observer import SilentObserver
+from tidemark.contract.events import Event, StreamObserver
 from tidemark.ingest.application import Ingest
 from tidemark.platform.session import local_session
 
 
-class Counted(SilentObserver):
+class Counted(StreamObserver):
     def __init__(self) -> None:
         self.batches = self.read = 0
 
-    def batch_landed(self, report: BatchReport) -> None:
-        self.batches += bool(report.read)
-        self.read += report.read
+    def emit(self, event: Event) -> None:
+        if isinstance(event, BatchReport):
+            self.batches += bool(event.read)
+            self.read += event.read
 
 
 def tidemark(spark: SparkSession, load: Load, folder: Path) -> tuple[int, int]:

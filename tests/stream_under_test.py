@@ -17,8 +17,8 @@ from tidemark.config.reading.load import parse_settings
 from tidemark.config.settings import Settings
 from tidemark.contract import records
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.events import Event, StreamObserver
 from tidemark.contract.ledger_commit import LedgerCommit
-from tidemark.contract.observer import SilentObserver
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, produce
 from tidemark.ingest.application import Ingest, StreamOutcome
@@ -40,13 +40,14 @@ BAD = b'{"id": "not a number"}'
 
 
 @dataclass
-class Reports(SilentObserver):
+class Reports(StreamObserver):
     """Keeps what batches came to."""
 
     kept: list[BatchReport]
 
-    def batch_landed(self, report: BatchReport) -> None:
-        self.kept.append(report)
+    def emit(self, event: Event) -> None:
+        if isinstance(event, BatchReport):
+            self.kept.append(event)
 
 
 @dataclass

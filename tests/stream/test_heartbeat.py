@@ -12,8 +12,8 @@ from tests.stream_under_test import NAME, StreamUnderTest, good
 
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import NonRetriableError
+from tidemark.contract.events import Event, StreamObserver
 from tidemark.contract.ledger_commit import CommitKind
-from tidemark.contract.observer import SilentObserver
 from tidemark.ingest.application import Ingest
 from tidemark.ingest.batch import handler as batch_module
 from tidemark.ingest.heartbeat import beat_if_due
@@ -96,10 +96,11 @@ def test_the_running_stream_ends_cleanly_when_it_is_stopped(stream: Make) -> Non
     running.available_now = False
     landed = threading.Event()
 
-    class Landed(SilentObserver):
-        def batch_landed(self, report: BatchReport) -> None:
-            landed.set()
-            raise ValueError("an observer that fails stops nothing")
+    class Landed(StreamObserver):
+        def emit(self, event: Event) -> None:
+            if isinstance(event, BatchReport):
+                landed.set()
+                raise ValueError("an observer that fails stops nothing")
 
     running.observers = [Landed()]
     outcomes: list[object] = []

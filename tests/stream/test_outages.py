@@ -16,7 +16,7 @@ from tests.stream_under_test import BAD, NAME, Reports, StreamUnderTest, good
 
 from tidemark.contract import failpoints as fault_points
 from tidemark.contract.errors import RetriableError
-from tidemark.contract.observer import SilentObserver
+from tidemark.contract.events import BreakerChanged, Event, Paused, StreamObserver
 from tidemark.dead_letters.kept.query import dead_letter_target, keep_dead_letters
 from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.dev.broker import EmbeddedBroker
@@ -40,17 +40,17 @@ def no_faults(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass
-class Watcher(SilentObserver):
+class Watcher(StreamObserver):
     """Remembers pauses and changes of breakers."""
 
     pauses: list[str] = field(default_factory=list)
     changes: list[tuple[str, str]] = field(default_factory=list)
 
-    def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
-        self.pauses.append(destination)
-
-    def breaker_changed(self, name: str, old: str, new: str, reason: str) -> None:
-        self.changes.append((name, new))
+    def emit(self, event: Event) -> None:
+        if isinstance(event, Paused):
+            self.pauses.append(event.destination)
+        elif isinstance(event, BreakerChanged):
+            self.changes.append((event.name, event.new))
 
 
 @dataclass

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from tests.stream_under_test import StreamUnderTest, good
 
 from tidemark.contract.errors import NonRetriableError
-from tidemark.contract.observer import SilentObserver
+from tidemark.contract.events import Event, StreamObserver, StreamStarted
 
 Make = Callable[..., StreamUnderTest]
 BY_HAND = (
@@ -18,13 +17,15 @@ BY_HAND = (
 )
 
 
-class AltersAtStart(SilentObserver):
+class AltersAtStart(StreamObserver):
     """Changes the table once, when the stream has looked at it and has not yet read."""
 
     def __init__(self, events: StreamUnderTest, change: str) -> None:
         self.events, self.change = events, change
 
-    def stream_started(self, stream: str, **started: Any) -> None:
+    def emit(self, event: Event) -> None:
+        if not isinstance(event, StreamStarted):
+            return
         change, self.change = self.change, ""
         if change:
             alter(self.events, change)

@@ -16,9 +16,18 @@ from pyspark import cloudpickle
 from tidemark.config.destination import TableRef
 from tidemark.config.reading.load import parse_settings
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.events import (
+    BatchFailed,
+    BreakerChanged,
+    DestinationTried,
+    Event,
+    Paused,
+    Retrying,
+    StreamEnded,
+    StreamObserver,
+)
 from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
-from tidemark.contract.observer import SilentObserver, StreamObserver
 from tidemark.dead_letters.topic import DeadLetterTopic
 from tidemark.ingest.availability import Availability
 from tidemark.ingest.batch.event_relay import EventRelay, relaying
@@ -43,7 +52,7 @@ assert batch.plan.retry.call(lambda: 7) == 7
 assert batch.plan.retry.sleep(0.0) is False
 assert batch.plan.availability.attempt("table", lambda: 8) == 8
 assert batch.plan.registry.schema(1) == {"type": "string"}
-print(batch.plan.topic.id, dict(batch.ledger.state.marks), batch.failure, type(batch.observers).__name__)
+print(batch.plan.topic.id, dict(batch.ledger.state.marks), batch.failure, batch.observers)
 """
 
 
@@ -62,7 +71,7 @@ def handler(folder: Path, observer: StreamObserver | None = None) -> IngestBatch
             }
         },
     }
-    told = observer or Observers([SilentObserver()])
+    observers = observer or Observers([Noted()])
     settings = parse_settings(json.dumps(text), root=folder)
     stream = settings.stream("s")
     admin = KafkaAdmin(settings.kafka)
@@ -86,7 +95,7 @@ def handler(folder: Path, observer: StreamObserver | None = None) -> IngestBatch
         dead_letters=DeadLetterTopic("t-dlq", 1, "s", TableRef(path="/lake/t"), "g", 1_000_000, {}),
         group=GroupOffsets(admin, "g"),
         retry=retry,
-        availability=Availability("s", breakers, retry, observers=told),
+        availability=Availability("s", breakers, retry, observers=observers),
         decode=decode_plan(stream, base_dir=folder, spark=None),
         registry=registry,
         idempotency=stream.idempotency,
@@ -94,7 +103,7 @@ def handler(folder: Path, observer: StreamObserver | None = None) -> IngestBatch
     return IngestBatch(
         plan,
         HeldLedger(plan, LedgerState(3, marks=Marks({0: 5}))),
-        told,
+        observers,
         failure=OSError(threading.Lock()),
     )
 
@@ -102,21 +111,22 @@ def handler(folder: Path, observer: StreamObserver | None = None) -> IngestBatch
 def test_the_batch_handler_arrives_whole_when_it_is_shipped_to_another_process(tmp_path: Path) -> None:
     shipped = tmp_path / "handler.pickle"
     shipped.write_bytes(cloudpickle.dumps(handler(tmp_path)))
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-c", IN_A_FRESH_PROCESS, str(shipped)], capture_output=True, text=True, timeout=60
     )
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.split() == ["topic-id", "{0:", "5}", "None", "SilentObserver"]
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["topic-id", "{0:", "5}", "None", "Observers(each=())"]
 
 
 ELSEWHERE = """
 import pickle, sys
 from tidemark.contract.failures import Scope
 from tidemark.contract.errors import RetriableError
+from tidemark.contract.events import BatchFailed, Paused
 batch = pickle.load(open(sys.argv[1], "rb"))
 report = pickle.load(open(sys.argv[2], "rb"))
-batch.observers.batch_landed(report)
-batch.observers.batch_failed("s", batch_id=4, scope=Scope.DEPENDENCY, category="storage", error="away")
+batch.observers.emit(report)
+batch.observers.emit(BatchFailed("s", 4, Scope.DEPENDENCY, "storage", "away"))
 tries = iter((RetriableError("away"), None))
 def once():
     failure = next(tries)
@@ -130,33 +140,19 @@ for _ in range(5):
         batch.plan.availability.attempt("table", away)
     except RetriableError:
         pass
-batch.plan.availability.observers.paused("s", destination="table", delay=60.0, error="away")
+batch.plan.availability.observers.emit(Paused("s", "table", 60.0, "away"))
 """
 
 
-class Told(SilentObserver):
-    """Notes the events that batches tell."""
+class Noted(StreamObserver):
+    """Keeps the events. Does not pickle, as observers of a process need not."""
 
     def __init__(self) -> None:
         self.events: list[object] = []
+        self.lock = threading.Lock()
 
-    def batch_landed(self, report: BatchReport) -> None:
-        self.events.append(report)
-
-    def batch_failed(self, stream: str, *, batch_id: int, scope: Scope, category: str, error: str) -> None:
-        self.events.append(("failed", stream, batch_id, scope, category, error))
-
-    def retrying(self, stream: str, *, step: str, attempt: int, delay: float, category: str) -> None:
-        self.events.append(("retrying", stream, step, attempt))
-
-    def destination_tried(self, stream: str, *, destination: str, error: str | None) -> None:
-        self.events.append(("tried", stream, destination, error))
-
-    def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
-        self.events.append(("paused", stream, destination, delay, error))
-
-    def breaker_changed(self, name: str, old: str, new: str, reason: str) -> None:
-        self.events.append(("breaker", name, old, new))
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
 
 
 def test_events_of_a_batch_in_another_process_reach_the_observers_of_this_one(tmp_path: Path) -> None:
@@ -164,7 +160,7 @@ def test_events_of_a_batch_in_another_process_reach_the_observers_of_this_one(tm
     folder.mkdir(parents=True)
     (folder / "0-of-a-former-run.json").write_text("{}")
     connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    told = Told()
+    noted = Noted()
     report = BatchReport(
         *("s", 3, 9, 4, 2, 2, 1, 5, 7, Marks({0: 5, 1: 2})),
         failures={"TYPE_MISMATCH": 2},
@@ -174,7 +170,7 @@ def test_events_of_a_batch_in_another_process_reach_the_observers_of_this_one(tm
     )
     shipped, reported = tmp_path / "handler.pickle", tmp_path / "report.pickle"
     reported.write_bytes(pickle.dumps(report))
-    with relaying(connected, f"file:{folder.parent}", told) as observer:
+    with relaying(connected, f"file:{folder.parent}", noted) as observer:
         shipped.write_bytes(cloudpickle.dumps(handler(tmp_path, observer)))
         ran = subprocess.run(
             [sys.executable, "-c", ELSEWHERE, str(shipped), str(reported)],
@@ -183,42 +179,42 @@ def test_events_of_a_batch_in_another_process_reach_the_observers_of_this_one(tm
             timeout=60,
         )
         assert ran.returncode == 0, ran.stderr
-        (folder / "9-cut-off.json").write_text('{"event": "batch_la')
-        (folder / "9-unknown.json").write_text('{"event": "exec", "told": {}}')
-    assert told.events == [
+        (folder / "9-cut-off.json").write_text('{"event": "BatchRe')
+        (folder / "9-unknown.json").write_text('{"event": "exec", "fields": {}}')
+    (retry,) = [event for event in noted.events if isinstance(event, Retrying)]
+    failed = DestinationTried("s", "table", "RetriableError: away")
+    (change,) = [event for event in noted.events if isinstance(event, BreakerChanged)]
+    assert (retry.stream, retry.step, retry.attempt) == ("s", "append", 1)
+    assert (change.name, change.old, change.new) == ("s/table", "CLOSED", "OPEN")
+    assert noted.events == [
         report,
-        ("failed", "s", 4, Scope.DEPENDENCY, "storage", "away"),
-        ("retrying", "s", "append", 1),
-        ("tried", "s", "table", "RetriableError: away"),
-        ("tried", "s", "table", None),
-        *[("tried", "s", "table", "RetriableError: away")] * 4,
-        ("breaker", "s/table", "CLOSED", "OPEN"),
-        ("tried", "s", "table", "RetriableError: away"),
-        ("paused", "s", "table", 60.0, "away"),
+        BatchFailed("s", 4, Scope.DEPENDENCY, "storage", "away"),
+        retry,
+        failed,
+        DestinationTried("s", "table", None),
+        *[failed] * 4,
+        change,
+        failed,
+        Paused("s", "table", 60.0, "away"),
     ]
     assert list(folder.iterdir()) == [], "nothing is reported twice, and nothing stays behind"
-    with relaying(object(), str(tmp_path), told) as observer:
-        assert observer is told, "at home the observers hear it themselves"
+    with relaying(object(), str(tmp_path), noted) as observer:
+        assert observer is noted, "at home the observers hear it themselves"
 
 
 def test_a_batch_goes_on_when_its_events_cannot_be_sent(tmp_path: Path) -> None:
     (tmp_path / "told").write_text("a file where the folder should be")
-    EventRelay(str(tmp_path / "told")).paused("s", destination="table", delay=1.0, error="away")
+    EventRelay(str(tmp_path / "told")).emit(Paused("s", "table", 1.0, "away"))
 
 
 def test_an_observer_that_raises_neither_stops_the_others_nor_the_caller() -> None:
-    told: list[str] = []
-
-    class Broken(SilentObserver):
-        def stream_ended(self, stream: str, error: BaseException | None) -> None:
+    class Broken(StreamObserver):
+        def emit(self, event: Event) -> None:
             raise RuntimeError("broken")
 
-    class Sound(SilentObserver):
-        def stream_ended(self, stream: str, error: BaseException | None) -> None:
-            told.append(stream)
-
-    Observers([Broken(), Sound(), Broken()]).stream_ended("s", None)
-    assert told == ["s"]
+    noted = Noted()
+    Observers([Broken(), noted, Broken()]).emit(StreamEnded("s", None))
+    assert noted.events == [StreamEnded("s", None)]
 
 
 @pytest.mark.guarantee("case: ops-04")

@@ -21,8 +21,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tidemark.contract.errors import RestartStream, RetriableError, ShutdownRequested, UsageError
+from tidemark.contract.events import DestinationTried, Event, StreamObserver, StreamsExpected, StreamStarted
 from tidemark.contract.marks import Marks
-from tidemark.contract.observer import SilentObserver
 from tidemark.ingest.availability import Availability
 from tidemark.monitoring import server as serving
 from tidemark.monitoring.access import Authentication, Token
@@ -79,12 +79,12 @@ def test_a_process_is_not_ready_until_every_stream_has_started() -> None:
     observer = MetricsObserver(Metrics())
     board = HealthBoard({"started": started(observer.waiting)}, ready=("kafka", "started"), keep=0)
     assert board.readiness()[0] is Health.DOWN, "nobody has said which streams there are"
-    observer.streams_expected(["orders", "orders.landing"])
+    observer.emit(StreamsExpected(("orders", "orders.landing")))
     for name in ("orders", "orders.landing"):
         status, found = board.readiness()
         assert status is Health.DOWN
         assert name in found["started"].details["waiting"]  # type: ignore[operator]
-        observer.stream_started(name, topic="t", topic_id="i", table="x", marks=Marks(), fresh=True)
+        observer.emit(StreamStarted(name, "t", "i", "x", Marks(), fresh=True))
     assert board.readiness()[0] is Health.UP
 
 
@@ -103,9 +103,10 @@ def test_a_failed_try_of_the_table_is_reported_when_the_failure_is_its_own(
 ) -> None:
     tried: list[tuple[str, str | None]] = []
 
-    class Tried(SilentObserver):
-        def destination_tried(self, stream: str, *, destination: str, error: str | None) -> None:
-            tried.append((destination, error))
+    class Tried(StreamObserver):
+        def emit(self, event: Event) -> None:
+            assert isinstance(event, DestinationTried)
+            tried.append((event.destination, event.error))
 
     def fail() -> None:
         raise error

@@ -11,6 +11,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tidemark.config.sections import BreakerSettings
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.events import (
+    BatchFailed,
+    BreakerChanged,
+    DestinationTried,
+    OffsetsLost,
+    Retrying,
+    StreamEnded,
+    StreamStarted,
+)
 from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
 from tidemark.ingest.monitoring.metrics_table import pause_after
@@ -137,10 +146,10 @@ def test_a_batch_pays_less_than_a_millisecond_for_its_metrics() -> None:
     metrics = Metrics()
     observer = MetricsObserver(metrics)
     partitions = Marks({p: 1000 for p in range(12)})
-    observer.stream_started("s", topic="t", topic_id="i", table="x", marks=partitions, fresh=True)
+    observer.emit(StreamStarted("s", "t", "i", "x", partitions, fresh=True))
     failures = {"RULE_VIOLATED": 1}
     report = BatchReport("s", 1, 10, 8, 1, 1, 0, 0, 5, partitions, 0.5, 0.3, failures, ends=partitions)
-    took = min(timeit.repeat(lambda: observer.batch_landed(report), number=50, repeat=5)) / 50
+    took = min(timeit.repeat(lambda: observer.emit(report), number=50, repeat=5)) / 50
     assert took < 0.001
     assert metrics.value("tidemark_records_read_total", stream="s") == 2500
 
@@ -162,30 +171,30 @@ def test_an_append_to_the_metrics_table_is_the_rarer_the_longer_one_takes(took: 
 def test_events_of_streams_become_metrics_and_answers_for_health() -> None:
     metrics = Metrics()
     observer = MetricsObserver(metrics)
-    observer.stream_started("s", topic="t", topic_id="i", table="x", marks=Marks({0: 5}), fresh=True)
+    observer.emit(StreamStarted("s", "t", "i", "x", Marks({0: 5}), fresh=True))
     assert observer.facts()["s"].lag is None
-    observer.retrying("s", step="append to x", attempt=1, delay=1, category="STORAGE")
-    observer.batch_failed("s", batch_id=0, scope=Scope.PROCESS, category="FENCED", error="fenced")
+    observer.emit(Retrying("s", "append to x", 1, 1, "STORAGE"))
+    observer.emit(BatchFailed("s", 0, Scope.PROCESS, "FENCED", "fenced"))
     assert observer.outcomes() == {"s": None}, "not the table's own failure"
-    observer.destination_tried("s", destination="dead-letters", error="no leader")
+    observer.emit(DestinationTried("s", "dead-letters", "no leader"))
     assert observer.outcomes() == {"s": None}
-    observer.destination_tried("s", destination="table", error="disk full")
+    observer.emit(DestinationTried("s", "table", "disk full"))
     assert metrics.value("tidemark_delta_commits_total", stream="s", outcome="failed") == 1
     assert metrics.value("tidemark_failures_total", stream="s", scope="PROCESS", retriable="false") == 1
     assert metrics.value("tidemark_retries_total", stream="s", topic="t") == 1
-    observer.breaker_changed("s/table", "CLOSED", "OPEN", "5 failures")
+    observer.emit(BreakerChanged("s/table", "CLOSED", "OPEN", "5 failures"))
     assert metrics.value("tidemark_breaker_changes_total", breaker="s/table", state="OPEN") == 1
-    observer.offsets_lost("s", records=4)
+    observer.emit(OffsetsLost("s", 4))
     assert metrics.value("tidemark_lost_offsets_total", stream="s") == 4
     observer.ends_known("s", Marks({0: 9}))
     assert observer.facts()["s"].lag == 4
     assert metrics.value("tidemark_lag_records", stream="s", partition="0") == 4
     report = BatchReport("s", 1, 4, 4, 0, 0, 0, 0, 5, Marks({0: 9}), ends=Marks({0: 9}), conflicts=2)
-    observer.batch_landed(report)
+    observer.emit(report)
     assert metrics.value("tidemark_conflicts_total", stream="s") == 2
     assert observer.outcomes() == {"s": "disk full"}, "a batch can be done without its table: dead-lettered"
-    observer.destination_tried("s", destination="table", error=None)
+    observer.emit(DestinationTried("s", "table", None))
     assert observer.outcomes() == {"s": None}
     assert (observer.facts()["s"].lag, observer.facts()["s"].running) == (0, True)
-    observer.stream_ended("s", RuntimeError("gone\nsecond line"))
+    observer.emit(StreamEnded("s", RuntimeError("gone\nsecond line")))
     assert (observer.facts()["s"].running, observer.facts()["s"].problem) == (False, "gone second line")

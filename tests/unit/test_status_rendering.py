@@ -15,6 +15,7 @@ from tidemark.cli.dead_letters.commands import _cell
 from tidemark.cli.streams.ingest_progress import IngestProgress
 from tidemark.cli.streams.status_rendering import rendering, watched
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.events import StreamStarted
 from tidemark.contract.marks import Marks
 from tidemark.streams.status import PartitionStatus, StreamStatus
 
@@ -104,10 +105,10 @@ def test_a_bar_moves_with_each_batch_of_a_stream_and_counts_the_bad() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=120, color_system=None)
     with IngestProgress(console) as bars:
-        bars.stream_started("orders", topic="t", topic_id="i", table="x", marks=Marks({0: 20}), fresh=True)
-        bars.batch_landed(report(60, rejected=3))
-        bars.batch_landed(report(100))
-        bars.batch_landed(BatchReport("other", 0, 1, 1, 0, 0, 0, 0, 1, Marks()))
+        bars.emit(StreamStarted("orders", "t", "i", "x", Marks({0: 20}), fresh=True))
+        bars.emit(report(60, rejected=3))
+        bars.emit(report(100))
+        bars.emit(BatchReport("other", 0, 1, 1, 0, 0, 0, 0, 1, Marks()))
     text = out.getvalue()
     assert "80 of 80" in text
     assert "3 rejected" in text
@@ -117,6 +118,6 @@ def test_a_bar_moves_with_each_batch_of_a_stream_and_counts_the_bad() -> None:
 def test_nothing_is_drawn_away_from_a_terminal() -> None:
     out = io.StringIO()
     with IngestProgress(Console(file=out)) as bars:
-        bars.stream_started("orders", topic="t", topic_id="i", table="x", marks=Marks(), fresh=True)
-        bars.batch_landed(report(60))
+        bars.emit(StreamStarted("orders", "t", "i", "x", Marks(), fresh=True))
+        bars.emit(report(60))
     assert out.getvalue().strip() == ""

@@ -20,7 +20,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidemark.config.settings import Settings
 from tidemark.contract import records
 from tidemark.contract.errors import RetriesExhausted, ShutdownRequested, TidemarkError, summary_of_error
-from tidemark.contract.observer import StreamObserver
+from tidemark.contract.events import (
+    BreakerChanged,
+    OffsetsLost,
+    StreamEnded,
+    StreamObserver,
+    StreamsExpected,
+    StreamStarted,
+)
 from tidemark.contract.routes import Route
 from tidemark.dead_letters.topic_setup import dead_letter_topic
 from tidemark.ingest.availability import TABLE, Availability
@@ -90,7 +97,8 @@ class Ingest:
 
     def __post_init__(self) -> None:
         self._breakers = Breakers.of(
-            self.settings, listeners=[lambda c: self._told.breaker_changed(c.name, c.old, c.new, c.reason)]
+            self.settings,
+            listeners=[lambda c: self._observing.emit(BreakerChanged(c.name, c.old, c.new, c.reason))],
         )
 
     def run(self) -> list[StreamOutcome]:
@@ -103,7 +111,7 @@ class Ingest:
     def _run_all(self) -> list[StreamOutcome]:
         names = list(self.streams) or list(self.settings.streams)
         targets = [t for name in names for t in targets_of(self.spark, self.settings, name, run=self.run_id)]
-        self._told.streams_expected([t.name for t in targets])
+        self._observing.emit(StreamsExpected(tuple(t.name for t in targets)))
         outcomes: list[StreamOutcome] = []
         supervisors = [
             threading.Thread(
@@ -158,11 +166,11 @@ class Ingest:
         return (self.sleep or self._stopping.wait)(seconds)
 
     def _ended(self, target: Target, error: BaseException | None) -> StreamOutcome:
-        self._told.stream_ended(target.name, error)
+        self._observing.emit(StreamEnded(target.name, error))
         return StreamOutcome(target.name, error)
 
     @property
-    def _told(self) -> Observers:
+    def _observing(self) -> Observers:
         return Observers([*self.observers, *self._watching])
 
     def _run_query(self, target: Target, restart_policy: RestartPolicy) -> None:
@@ -171,9 +179,9 @@ class Ingest:
             target.stream.processing,
             classifier_for(target.stream.failures),
             sleep=self._pause,
-            on_retry=notify_retries(target.name, self._told),
+            on_retry=notify_retries(target.name, self._observing),
         )
-        availability = Availability(target.name, self._breakers, retry, self.available_now, self._told)
+        availability = Availability(target.name, self._breakers, retry, self.available_now, self._observing)
         availability.wait_for(TABLE)
         start = retry.call(lambda: start_of(self.spark, admin, target, now=self.now()), step="start")
         target = start.target
@@ -188,18 +196,14 @@ class Ingest:
             fresh=start.fresh,
             marks=dict(start.state.marks),
         )
-        self._told.stream_started(
-            target.name,
-            topic=start.topic.name,
-            topic_id=start.topic.id,
-            table=str(target.table),
-            marks=start.state.marks,
-            fresh=start.fresh,
+        topic, marks = start.topic, start.state.marks
+        self._observing.emit(
+            StreamStarted(target.name, topic.name, topic.id, str(target.table), marks, start.fresh)
         )
         if start.fresh and target.remembers:
             log.info("no content is remembered yet", stream=target.name, checkpoint=start.checkpoint_id)
         if start.lost:
-            self._told.offsets_lost(target.name, records=start.lost)
+            self._observing.emit(OffsetsLost(target.name, start.lost))
         beaten = beat_if_due(self.spark, target, start.topic, now=self.now(), state=start.state)
         plan = retry.call(lambda: self._plan(target, start, admin, availability), step="start")
         ledger = HeldLedger(plan, start.state, read_at=0.0 if beaten else started)
@@ -207,8 +211,8 @@ class Ingest:
         replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
         keep_dead_letters = DeadLetterTableQuery(self.spark, self.settings, target, self.available_now)
         background = Background(self.spark, target, ledger, self.now, replay_outage, keep_dead_letters)
-        with relaying(self.spark, start.checkpoint.path, self._told) as told:
-            handler = IngestBatch(plan, ledger, told)
+        with relaying(self.spark, start.checkpoint.path, self._observing) as observers:
+            handler = IngestBatch(plan, ledger, observers)
             try:
                 watch(self._start_query(target, start, handler), handler, self._stopping, background)
                 if self.available_now:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from tidemark.contract.errors import BreakerOpen, RestartStream, RetriesExhausted, ShutdownRequested
+from tidemark.contract.events import DestinationTried, Paused, StreamObserver
 from tidemark.contract.failures import Action
-from tidemark.contract.observer import SilentObserver, StreamObserver
-from tidemark.ingest.observers import of_the_topic
+from tidemark.ingest.observers import Observers, of_the_topic
 from tidemark.resilience.breaker import Breaker
 from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.error_info import error_info_of
@@ -37,10 +37,7 @@ class Availability:
     breakers: Breakers
     retry: Retrier
     bounded: bool = False
-    observers: StreamObserver = field(default_factory=SilentObserver)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "observers": self.observers.shipped}
+    observers: StreamObserver = field(default_factory=Observers)
 
     def breaker(self, destination: str) -> Breaker:
         return self.breakers.get(f"{self.stream}/{destination}", classifier=self.retry.classifier)
@@ -58,10 +55,10 @@ class Availability:
                 else self.retry.classifier.classify(error)
             )
             if destination != TABLE or not of_the_topic(decision):
-                told = error_info_of(error).summary
-                self.observers.destination_tried(self.stream, destination=destination, error=told)
+                failed = DestinationTried(self.stream, destination, error_info_of(error).summary)
+                self.observers.emit(failed)
             raise
-        self.observers.destination_tried(self.stream, destination=destination, error=None)
+        self.observers.emit(DestinationTried(self.stream, destination, None))
         return result
 
     def retry_until_available(
@@ -111,6 +108,6 @@ class Availability:
             seconds=round(delay, 1),
             error=summary,
         )
-        self.observers.paused(self.stream, destination=destination, delay=delay, error=summary)
+        self.observers.emit(Paused(self.stream, destination, delay, summary))
         if self.retry.sleep(delay):
             raise ShutdownRequested(f"{self.stream} waited for its {destination}, but is to end") from error

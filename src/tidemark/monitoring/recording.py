@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import summary_of_error
+from tidemark.contract.events import (
+    BatchFailed,
+    BreakerChanged,
+    DestinationTried,
+    Event,
+    OffsetsLost,
+    Paused,
+    Retrying,
+    StreamEnded,
+    StreamObserver,
+    StreamsExpected,
+    StreamStarted,
+)
 from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
-from tidemark.contract.observer import StreamObserver
 from tidemark.contract.routes import Route
 from tidemark.monitoring.indicators import StreamInfo
 from tidemark.monitoring.metrics import Metrics
@@ -68,9 +79,32 @@ class MetricsObserver(StreamObserver):
             expected = self._expected
             return None if expected is None else tuple(n for n in expected if n not in self._seen)
 
-    def streams_expected(self, streams: Sequence[str]) -> None:
-        with self._lock:
-            self._expected = tuple(streams)
+    def emit(self, event: Event) -> None:
+        match event:
+            case StreamsExpected(streams):
+                with self._lock:
+                    self._expected = streams
+            case StreamStarted():
+                self._started(event)
+            case OffsetsLost(stream, records):
+                self.metrics.add("tidemark_lost_offsets_total", records, stream=stream)
+            case BatchReport():
+                self._landed(event)
+            case BatchFailed(stream=stream, scope=scope):
+                self._failed(stream, scope, retriable=scope is Scope.DEPENDENCY)
+            case Retrying(stream=stream, step=step):
+                self._retrying(stream, step)
+            case DestinationTried(stream, "table", error):
+                with self._lock:
+                    if stream in self._seen:
+                        self._seen[stream] = replace(self._seen[stream], failing=error)
+            case Paused(stream=stream):
+                self._failed(stream, Scope.DEPENDENCY, retriable=True)
+            case BreakerChanged(name=name, new=state):
+                self.metrics.breaker(name, state)
+                self.metrics.add("tidemark_breaker_changes_total", breaker=name, state=state)
+            case StreamEnded(stream, error):
+                self._ended(stream, error)
 
     def ends_known(self, stream: str, ends: Marks) -> None:
         """The topic's ends, looked at again between batches."""
@@ -79,22 +113,20 @@ class MetricsObserver(StreamObserver):
                 self._seen[stream] = replace(self._seen[stream], ends=ends)
         self._lag(stream)
 
-    def stream_started(
-        self, stream: str, *, topic: str, topic_id: str, table: str, marks: Marks, fresh: bool
-    ) -> None:
+    def _started(self, event: StreamStarted) -> None:
+        stream = event.stream
         with self._lock:
             before = self._seen.get(stream)
-            self._seen[stream] = Seen(stream, topic, table, marks, before.ends if before else None)
-        self.metrics.declare_stream(stream, topic=topic, table=table)
+            self._seen[stream] = Seen(
+                stream, event.topic, event.table, event.marks, before.ends if before else None
+            )
+        self.metrics.declare_stream(stream, topic=event.topic, table=event.table)
         self.metrics.set("tidemark_stream_running", 1, stream=stream)
         if before is not None:
             self.metrics.add("tidemark_stream_restarts_total", stream=stream)
         self._lag(stream)
 
-    def offsets_lost(self, stream: str, *, records: int) -> None:
-        self.metrics.add("tidemark_lost_offsets_total", records, stream=stream)
-
-    def batch_landed(self, report: BatchReport) -> None:
+    def _landed(self, report: BatchReport) -> None:
         stream, metrics = report.stream, self.metrics
         with self._lock:
             seen = self._seen.get(stream) or Seen(stream, "", "")
@@ -129,34 +161,19 @@ class MetricsObserver(StreamObserver):
             metrics.committed(stream, version=report.version)
         self._lag(stream)
 
-    def batch_failed(self, stream: str, *, batch_id: int, scope: Scope, category: str, error: str) -> None:
-        self._failed(stream, scope, retriable=scope is Scope.DEPENDENCY)
-
-    def retrying(self, stream: str, *, step: str, attempt: int, delay: float, category: str) -> None:
+    def _retrying(self, stream: str, step: str) -> None:
         topic = self._topic(stream)
         self.metrics.add("tidemark_retries_total", stream=stream, topic=topic)
         self._failed(stream, Scope.DEPENDENCY, retriable=True)
         if step.startswith(_COMMIT_STEPS):
             self.metrics.add("tidemark_delta_commits_total", stream=stream, outcome="failed")
 
-    def destination_tried(self, stream: str, *, destination: str, error: str | None) -> None:
-        with self._lock:
-            if destination == "table" and stream in self._seen:
-                self._seen[stream] = replace(self._seen[stream], failing=error)
-
-    def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
-        self._failed(stream, Scope.DEPENDENCY, retriable=True)
-
-    def breaker_changed(self, name: str, old: str, new: str, reason: str) -> None:
-        self.metrics.breaker(name, new)
-        self.metrics.add("tidemark_breaker_changes_total", breaker=name, state=new)
-
-    def stream_ended(self, stream: str, error: BaseException | None) -> None:
-        told = None if error is None else summary_of_error(error)
+    def _ended(self, stream: str, error: BaseException | None) -> None:
+        problem = None if error is None else summary_of_error(error)
         with self._lock:
             seen = self._seen.get(stream) or Seen(stream, "", "")
-            # A stream that read all there was, or was told to stop, has not failed.
-            self._seen[stream] = replace(seen, running=error is None, problem=told)
+            # A stream that read all there was, or was stopped, has not failed.
+            self._seen[stream] = replace(seen, running=error is None, problem=problem)
         self.metrics.set("tidemark_stream_running", 0, stream=stream)
 
     def _failed(self, stream: str, scope: Scope, *, retriable: bool, count: int = 1) -> None:

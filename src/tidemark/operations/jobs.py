@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.config.settings import Settings
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import NonRetriableError
+from tidemark.contract.events import Event, StreamObserver
 from tidemark.contract.marks import Marks
-from tidemark.contract.observer import SilentObserver
 from tidemark.ingest.application import Ingest
 from tidemark.ingest.monitoring.telemetry import telemetry_of
 from tidemark.monitoring.logging import configure_logging
@@ -88,13 +87,14 @@ def logs_of(settings: Settings) -> None:
     configure_logging(logs.format, logs.level, secret_fields=logs.secret_fields)
 
 
-class _Totals(SilentObserver):
+class _Totals(StreamObserver):
     """Adds up the batches of each stream."""
 
     def __init__(self) -> None:
         self.of: dict[str, dict[str, int]] = {}
 
-    def batch_landed(self, report: BatchReport) -> None:
-        counts: dict[str, Any] = self.of.setdefault(report.stream, dict.fromkeys(_COUNTED, 0))
-        for name in _COUNTED:
-            counts[name] += getattr(report, name)
+    def emit(self, event: Event) -> None:
+        if isinstance(event, BatchReport):
+            counts = self.of.setdefault(event.stream, dict.fromkeys(_COUNTED, 0))
+            for name in _COUNTED:
+                counts[name] += getattr(event, name)

@@ -16,7 +16,7 @@ from tidemark.config.redaction import masked_text
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import TidemarkError, summary_of_error
 from tidemark.contract.escaping import escape_control_characters
-from tidemark.contract.observer import SilentObserver
+from tidemark.contract.events import Event, StreamObserver
 
 app = typer.Typer(help="Land the streams: each record once, in its table or the dead letter queue.")
 
@@ -70,16 +70,17 @@ def ingest(
         raise typer.Exit(1)
 
 
-class _Totals(SilentObserver):
+class _Totals(StreamObserver):
     """Adds up the batches of each stream."""
 
     def __init__(self) -> None:
         self.of: dict[str, dict[str, int]] = {}
 
-    def batch_landed(self, report: BatchReport) -> None:
-        of_stream = self.of.setdefault(report.stream, dict.fromkeys(_COLUMNS, 0))
-        for name in _COLUMNS:
-            of_stream[name] += 1 if name == "batches" else int(getattr(report, name))
+    def emit(self, event: Event) -> None:
+        if isinstance(event, BatchReport):
+            of_stream = self.of.setdefault(event.stream, dict.fromkeys(_COLUMNS, 0))
+            for name in _COLUMNS:
+                of_stream[name] += 1 if name == "batches" else int(getattr(event, name))
 
 
 _COLUMNS = ("batches", "read", "accepted", "rejected", "skipped", "duplicate")

@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from tidemark.contract.batch_report import BatchReport
+from tidemark.contract.events import Event, StreamEnded, StreamObserver, StreamStarted
 from tidemark.contract.marks import Marks
-from tidemark.contract.observer import SilentObserver
 
 
-class IngestProgress(SilentObserver):
+class IngestProgress(StreamObserver):
     """Moves with every batch: offsets done of those that were there, records a second, bad ones.
 
     Log lines go above the bars, as the live display takes standard error over.
@@ -46,32 +46,31 @@ class IngestProgress(SilentObserver):
     ) -> None:
         self._bars.stop()
 
-    def stream_started(
-        self, stream: str, *, topic: str, topic_id: str, table: str, marks: Marks, fresh: bool
-    ) -> None:
+    def emit(self, event: Event) -> None:
         with self._lock:
-            self._begins.setdefault(stream, marks)
-            if stream not in self._tasks:
-                self._tasks[stream] = self._bars.add_task(stream, total=None, of="…", rate="", bad="")
+            match event:
+                case StreamStarted(stream=stream, marks=marks):
+                    self._begins.setdefault(stream, marks)
+                    if stream not in self._tasks:
+                        self._tasks[stream] = self._bars.add_task(stream, total=None, of="…", rate="", bad="")
+                case BatchReport():
+                    self._batch_landed(event)
+                case StreamEnded(stream=stream, error=error):
+                    if stream in self._tasks and error is not None:
+                        self._bars.update(self._tasks[stream], bad="stopped")
 
-    def batch_landed(self, report: BatchReport) -> None:
-        with self._lock:
-            task, begin = self._tasks.get(report.stream), self._begins.get(report.stream)
-            if task is None or begin is None:
-                return
-            bad = self._rejected[report.stream] = self._rejected.get(report.stream, 0) + report.rejected
-            done = sum(max(0, mark - begin.at(p)) for p, mark in report.marks.items())
-            total = done + report.lag if report.lag is not None else None
-            self._bars.update(
-                task,
-                completed=done,
-                total=total,
-                of="…" if total is None else f"{total:,}",
-                rate=f"{report.read / report.seconds:,.0f}/s" if report.seconds else "",
-                bad=f"{bad:,} rejected" if bad else "",
-            )
-
-    def stream_ended(self, stream: str, error: BaseException | None) -> None:
-        with self._lock:
-            if stream in self._tasks and error is not None:
-                self._bars.update(self._tasks[stream], bad="stopped")
+    def _batch_landed(self, report: BatchReport) -> None:
+        task, begin = self._tasks.get(report.stream), self._begins.get(report.stream)
+        if task is None or begin is None:
+            return
+        bad = self._rejected[report.stream] = self._rejected.get(report.stream, 0) + report.rejected
+        done = sum(max(0, mark - begin.at(p)) for p, mark in report.marks.items())
+        total = done + report.lag if report.lag is not None else None
+        self._bars.update(
+            task,
+            completed=done,
+            total=total,
+            of="…" if total is None else f"{total:,}",
+            rate=f"{report.read / report.seconds:,.0f}/s" if report.seconds else "",
+            bad=f"{bad:,} rejected" if bad else "",
+        )

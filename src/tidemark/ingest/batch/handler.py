@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame
 from tidemark.config.stream import Mode
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import BreakerOpen, DataLoss, NonRetriableError, RetriesExhausted, TidemarkError
+from tidemark.contract.events import BatchFailed, StreamObserver
 from tidemark.contract.failpoints import failpoint
 from tidemark.contract.marks import Marks
-from tidemark.contract.observer import SilentObserver, StreamObserver
 from tidemark.dead_letters.topic_setup import recreate_if_deleted
 from tidemark.ingest.availability import DEAD_LETTERS, TABLE
 from tidemark.ingest.batch.append import AcceptedRows, Landed
@@ -31,6 +31,7 @@ from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.batch.rejected import publish_rejected
 from tidemark.ingest.batch.schema_ids import with_schema_ids
 from tidemark.ingest.idempotency.fingerprints import check_clock, counted
+from tidemark.ingest.observers import Observers
 from tidemark.platform.kept_rows import kept
 from tidemark.resilience.error_info import error_info_of
 
@@ -50,11 +51,11 @@ class IngestBatch:
 
     plan: BatchPlan
     ledger: HeldLedger
-    observers: StreamObserver = field(default_factory=SilentObserver)
+    observers: StreamObserver = field(default_factory=Observers)
     failure: BaseException | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "observers": self.observers.shipped, "failure": None}
+        return {**vars(self), "failure": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, plan=with_observers(state["plan"], state["observers"]))
@@ -71,7 +72,7 @@ class IngestBatch:
                 report = self._land(batch, batch_id)
         except Exception as error:
             self.failure = error
-            self._tell_failure(batch_id, error)
+            self._report_failure(batch_id, error)
             raise
         report = replace(report, seconds=time.monotonic() - began)
         log.info(
@@ -86,7 +87,7 @@ class IngestBatch:
             version=report.version,
             seconds=round(report.seconds, 3),
         )
-        self.observers.batch_landed(report)
+        self.observers.emit(report)
 
     def _land(self, batch: DataFrame, batch_id: int) -> BatchReport:
         failpoint("batch-start")
@@ -272,13 +273,8 @@ class IngestBatch:
         }
         return report
 
-    def _tell_failure(self, batch_id: int, error: Exception) -> None:
-        facts = error_info_of(error)
-        verdict = self.plan.retry.classifier.classify(error)
-        self.observers.batch_failed(
-            self.plan.stream,
-            batch_id=batch_id,
-            scope=verdict.scope,
-            category=verdict.category,
-            error=facts.summary,
+    def _report_failure(self, batch_id: int, error: Exception) -> None:
+        decision, summary = self.plan.retry.classifier.classify(error), error_info_of(error).summary
+        self.observers.emit(
+            BatchFailed(self.plan.stream, batch_id, decision.scope, decision.category, summary)
         )

@@ -9,18 +9,18 @@ from typing import Self
 
 
 class BackgroundThread(ABC):
-    """Runs `_run_beside` in a daemon thread; it has to return soon after `_over` is set.
+    """Runs `_work` in a daemon thread; it has to return soon after `_over` is set.
 
     At the end it is waited for, `ends_within` seconds at most: a process never hangs on it.
     """
 
     def __init__(self, thread_name: str, *, ends_within: float) -> None:
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run_beside, name=thread_name, daemon=True)
+        self._thread = threading.Thread(target=self._work, name=thread_name, daemon=True)
         self._ends_within = ends_within
 
     @abstractmethod
-    def _run_beside(self) -> None: ...
+    def _work(self) -> None: ...
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tidemark.config.destination import TableRef
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import summary_of_error
-from tidemark.contract.observer import StreamObserver
+from tidemark.contract.events import Event, StreamObserver
 from tidemark.ingest.monitoring.background_thread import BackgroundThread
 from tidemark.monitoring.metrics import Metrics
 from tidemark.platform.local_rows import rows_of
@@ -65,8 +65,10 @@ class MetricsTable(BackgroundThread, StreamObserver):
         self._waiting: queue.Queue[tuple[Any, ...]] = queue.Queue(_MOST_WAITING)
         self._kept: list[tuple[Any, ...]] = []
 
-    def batch_landed(self, report: BatchReport) -> None:
-        row = self._row(report)
+    def emit(self, event: Event) -> None:
+        if not isinstance(event, BatchReport):
+            return
+        row = self._row(event)
         while True:
             try:
                 self._waiting.put_nowait(row)
@@ -100,7 +102,7 @@ class MetricsTable(BackgroundThread, StreamObserver):
         self._kept = []
         return len(rows)
 
-    def _run_beside(self) -> None:
+    def _work(self) -> None:
         wait = self._every
         while not self._over.wait(wait):
             began = time.monotonic()

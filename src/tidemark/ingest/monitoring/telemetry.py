@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
-from tidemark.contract.observer import StreamObserver
+from tidemark.contract.events import StreamObserver
 from tidemark.ingest.monitoring.health_checks import board_of
 from tidemark.ingest.monitoring.metrics_table import MetricsTable
 from tidemark.ingest.monitoring.watch import Watch

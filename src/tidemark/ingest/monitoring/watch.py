@@ -142,7 +142,7 @@ class Watch(BackgroundThread):
         self.problem = told
         self._metrics.add("tidemark_telemetry_errors_total", part="watch")
 
-    def _run_beside(self) -> None:
+    def _work(self) -> None:
         while not self._over.is_set():
             self.look_once()
             self._over.wait(self._every)
