@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from tidemark.platform.jvm import jars
-from tidemark.platform.jvm.ivy import Artifact
 from tidemark.platform.jvm.jars import Jar, JarsMissing, jar_paths, pinned, tidemark_home
 
 CONTENT = {"a": b"first jar" * 1000, "b": b"second jar" * 2000}
@@ -50,8 +49,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     monkeypatch.setenv("TIDEMARK_MAVEN_REPOSITORY", server.url)
-    for variable in ("HTTPS_PROXY", "https_proxy"):
+    for variable in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.lower(), raising=False)
     yield server
     server.shutdown()
     thread.join()
@@ -59,7 +59,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 
 
 def jar(name: str, content: bytes) -> Jar:
-    return Jar(Artifact("org.example", name, "1.0"), len(content), hashlib.sha256(content).hexdigest())
+    return Jar(f"org.example:{name}:1.0", len(content), hashlib.sha256(content).hexdigest())
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_each_jar_is_fetched_once_when_two_want_it_at_once(
 def test_a_jar_is_refused_when_it_is_not_the_pinned_one(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    forged = Jar(Artifact("org.example", "a", "1.0"), len(CONTENT["a"]), "0" * 64)
+    forged = Jar("org.example:a:1.0", len(CONTENT["a"]), "0" * 64)
     monkeypatch.setattr(jars, "pinned", lambda _: (forged,))
     with pytest.raises(JarsMissing, match=r"org\.example:a:1\.0 is not the pinned file"):
         fetch(tmp_path / "jars")
@@ -148,7 +148,7 @@ def test_an_artifact_is_named_when_the_repository_does_not_have_it(
 @pytest.mark.parametrize("jar_set", ["spark", "broker", "s3"])
 def test_no_set_pins_a_jar_twice(jar_set: jars.JarSet) -> None:
     pins = pinned(jar_set)
-    assert len({(p.artifact.organisation, p.artifact.name) for p in pins}) == len(pins) > 10
+    assert len({p.coordinate.rpartition(":")[0] for p in pins}) == len(pins) > 10
     assert all(len(p.sha256) == 64 for p in pins)
 
 
