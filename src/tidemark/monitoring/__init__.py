@@ -1,1 +1,1 @@
-"""What an operator sees of the running system: logs, metrics, health and the console."""
+"""Logs, metrics and health of the running system, and their HTTP endpoints."""

@@ -1,6 +1,6 @@
-"""Who may call the HTTP endpoints: on loopback everybody of this machine reads, elsewhere a token is needed.
+"""Access to the HTTP endpoints: on loopback every user of this machine may read, elsewhere a token is needed.
 
-A write needs the token everywhere. Routes that show payloads ask `Token.allows` themselves.
+A write needs the token everywhere. Routes that show payloads check `Token.allows` themselves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Token:
 
     @property
     def cookie(self) -> str:
-        """What a signed-in browser carries: proves the token without being it."""
+        """The cookie of a signed-in browser, derived from the token."""
         return self.mark("session")
 
     def mark(self, purpose: str) -> str:
@@ -45,7 +45,7 @@ class Token:
         return hmac.compare_digest(given.encode(), self._secret.encode())
 
     def allows(self, connection: HTTPConnection) -> bool:
-        """Whether the request carries the token (`Authorization: Bearer …`) or the cookie made of it."""
+        """Whether the request carries the token (`Authorization: Bearer …`) or its cookie."""
         scheme, _, given = connection.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.is_it(given.strip()):
             return True
@@ -53,9 +53,9 @@ class Token:
 
 
 class Authentication:
-    """ASGI middleware. Off loopback, all but `open_paths` and `sign_in` needs the token; a write needs it
-    anywhere, and where a cookie carries it, the page that sends it must be ours. On loopback the Host
-    header must name this machine, or a stranger's page could read us under its own name (DNS rebinding).
+    """ASGI middleware. Off loopback, all paths but `open_paths` and `sign_in` need the token; a write needs it
+    everywhere, and a browser's write must come from a page of this application. On loopback the Host header must
+    name this machine, or a foreign page could read the endpoints under its own name (DNS rebinding).
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Authentication:
         writes = connection.scope["method"] not in _SAFE_METHODS
         if writes and not _from_our_page(connection):
             return _problem(403, "sent by a page of another origin")
-        # Not `url.path`: a URL is put together from the Host header, which is the client's to write.
+        # Not `url.path`: a URL is built from the Host header, which the client controls.
         path = connection.scope["path"]
         if path == self._sign_in or (not writes and (self._loopback or path in self._open)):
             return None
@@ -100,11 +100,11 @@ class Authentication:
 
 
 def home_of(connection: HTTPConnection) -> str:
-    """The way from the requested page to the application's root, such as `../`. Links start with it instead
-    of `/`, so that they hold behind a proxy that serves the application under a path of its own.
+    """The relative path from the requested page to the application's root, such as `../`. Links start with it, so
+    that they work behind a proxy that serves the application under a path of its own.
     """
     asked: bytes = connection.scope.get("raw_path") or connection.scope["path"].encode()
-    # A fragment is shown in the page that it is named after.
+    # A fragment is shown in the page whose path it has.
     return "../" * (asked.removeprefix(b"/fragments").count(b"/") - 1) or "./"
 
 
@@ -120,7 +120,7 @@ def _host_name(connection: HTTPConnection) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    """An address, not the look of one: `127.evil.example` is a name that its owner points where they like."""
+    """By address, not by text: `127.evil.example` is a name that its owner can point anywhere."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -128,7 +128,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _from_our_page(connection: HTTPConnection) -> bool:
-    """A browser says where a write comes from, in headers that no page can set; a program says nothing.
+    """A browser names the origin of a write in headers that no page can set; a program sends none.
 
     Behind a proxy (a Databricks App) the host of the page's address is the forwarded one.
     """

@@ -22,7 +22,7 @@ _UNIT = re.compile(r"_(seconds|bytes|records|records_per_second)(?:_total)?$")
 
 
 def actuator_routes(metrics: Metrics, board: HealthBoard) -> list[Route]:
-    """The endpoints. Who may call them is decided by the application around them."""
+    """The endpoints. The application around them controls access."""
 
     async def links(request: Request) -> Response:
         base = str(request.url).split("?")[0].rstrip("/")
@@ -44,7 +44,7 @@ def actuator_routes(metrics: Metrics, board: HealthBoard) -> list[Route]:
         return JSONResponse(_shown(finding), HTTP_STATUS[finding.status])
 
     async def liveness(_: Request) -> Response:
-        # Answering at all is what it asks: a dependency that is down must not get the process killed.
+        # Without checks: an unavailable dependency must not get the process killed.
         return JSONResponse({"status": Health.UP.value})
 
     async def readiness(_: Request) -> Response:
@@ -98,7 +98,7 @@ def _exported(name: str, kind: str) -> str:
 
 
 def _metric(metrics: Metrics, name: str, tags: Mapping[str, str]) -> dict[str, object]:
-    """Sums of one metric's samples, and the labels by which it can be drilled into with `?tag=name:value`."""
+    """Sums of one metric's samples, and the labels that `?tag=name:value` can filter by."""
     family = next((f for f in metrics.families() if _exported(f.name, f.type) == name), None)
     if family is None:
         return {"status": 404, "detail": f"no metric {name}; GET /actuator/metrics names them"}

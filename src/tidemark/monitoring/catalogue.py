@@ -1,7 +1,7 @@
 """Every metric that Tidemark exports: its name, kind, labels and meaning. docs/metrics.md is this table.
 
 Labels are bounded: streams, topics and tables by the configuration, partitions by the topic, the rest by
-closed lists of ours. Units are in the names, as Prometheus wants them.
+closed lists. Units are in the names, as Prometheus recommends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Metric:
-    """`name` as exported, a counter's `_total` included. `source`: what the source documents call it."""
+    """`name` as exported, with a counter's `_total`. `source`: its name in the source documents."""
 
     name: str
     kind: Kind

@@ -1,4 +1,4 @@
-"""The actuator endpoints of a process that works: served beside the work, which never fails with them."""
+"""The actuator endpoints of a working process, whose work never fails with them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ log = structlog.get_logger(__name__)
 
 @contextmanager
 def endpoints(settings: MetricsSettings, metrics: Metrics, board: HealthBoard) -> Iterator[str | None]:
-    """`/actuator/…` while the `with` lasts. Yields where it answers; None where the address is taken, which
-    is a warning: the work goes on.
-    """
+    """`/actuator/…` while the `with` lasts. Yields its URL; None where the address is in use, which is a warning."""
     secret = settings.token
     authentication = Authentication(
         Starlette(routes=actuator_routes(metrics, board)),

@@ -1,7 +1,7 @@
-"""Health as the actuator endpoints tell it: indicators, each UP, DEGRADED, DOWN or UNKNOWN, and their sum.
+"""Health for the actuator endpoints: indicators, each UP, DEGRADED, DOWN or UNKNOWN, and the overall health.
 
 `reliability-guarantees.md` (Health Checks) and `kafka-native-idempotency.md` (KafkaNativeHealthIndicator)
-name the indicators. Liveness asks none of them: a dependency that is down is no reason to kill the process.
+name the indicators. Liveness uses none: an unavailable dependency is not a reason to kill the process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HTTP_STATUS = {Health.UP: 200, Health.UNKNOWN: 200, Health.DEGRADED: 200, Health
 
 @dataclass(frozen=True)
 class Finding:
-    """What one indicator found. `details` hold numbers, names and messages, never a secret or a payload."""
+    """The result of one indicator. `details` hold numbers, names and messages, never a secret or a payload."""
 
     status: Health
     details: Mapping[str, object] = field(default_factory=dict)
@@ -46,10 +46,10 @@ class _Known:
 
 
 class HealthBoard:
-    """Runs each check in a thread of its own, at most once in `keep` seconds, and waits `patience` for it.
+    """Runs each check in a thread of its own, at most once in `keep` seconds, and waits `answer_within` for it.
 
-    A check that hangs is `UNKNOWN` until it answers, and is not started again meanwhile, so that a probe
-    of this board never hangs with a dependency. A check that raises is DOWN.
+    A check that hangs is `UNKNOWN` until it answers, and is not started again meanwhile, so that the board never
+    hangs with a dependency. A check that raises is DOWN.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class HealthBoard:
         self._checks[name] = check
 
     def findings(self, names: tuple[str, ...] | None = None) -> dict[str, Finding]:
-        """All indicators, or those named, fresh or kept."""
+        """The findings of all indicators, or of those named; none is older than `keep` seconds."""
         asked = [n for n in self._checks if names is None or n in names]
         started = [thread for name in asked if (thread := self._start(name)) is not None]
         deadline = time.monotonic() + self._answer_within
@@ -86,7 +86,7 @@ class HealthBoard:
             return {name: self._finding(name) for name in asked}
 
     def readiness(self) -> tuple[Health, dict[str, Finding]]:
-        """UP where the process can do its work now: only the indicators named as `ready` count."""
+        """UP where the process can work now. Only the indicators in `ready` count."""
         found = self.findings(self._ready)
         return overall(found), found
 
@@ -108,7 +108,7 @@ class HealthBoard:
             finding = self._checks[name]()
         except Exception as error:
             log.debug("health check failed", indicator=name, error=str(error))
-            finding = Finding(Health.DOWN, {"error": _told(error)})
+            finding = Finding(Health.DOWN, {"error": _summary(error)})
         with self._lock:
             self._known[name] = _Known(finding, self._clock())
 
@@ -124,6 +124,6 @@ def overall(findings: Mapping[str, Finding]) -> Health:
     return max((f.status for f in findings.values()), key=_ORDER.index, default=Health.UP)
 
 
-def _told(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     text = getattr(error, "message", None) or str(error) or type(error).__name__
     return str(text).splitlines()[0][:300]

@@ -17,12 +17,12 @@ Probe = Callable[[], Mapping[str, object]]
 
 
 def reachable(probe: Probe) -> Check:
-    """UP with what the probe tells. What it raises makes the indicator DOWN."""
+    """UP with the probe's details; DOWN where it raises."""
     return lambda: Finding(Health.UP, dict(probe()))
 
 
 def breakers(states: Callable[[], Mapping[str, str]]) -> Check:
-    """DEGRADED while one is not CLOSED: its destination is left alone, the rest works."""
+    """DEGRADED while one is not CLOSED: its destination is not used, the rest works."""
 
     def check() -> Finding:
         found = dict(states())
@@ -40,10 +40,8 @@ def processed(metrics: Metrics) -> tuple[float, float]:
 
 @dataclass
 class DeadLetterRate:
-    """Share of records rejected within `window` seconds. DEGRADED above `most`. `totals`: how many records
-    were read and how many of them rejected, ever; `since_start` if both began at 0 with this process.
-
-    Fewer than `least` records say nothing: one bad record of two is no flood.
+    """The share of rejected records within `window` seconds. DEGRADED above `most`, where at least `least` records
+    were read. `totals`: records ever read and rejected; `since_start` if both began at 0 with this process.
     """
 
     totals: Callable[[], tuple[float, float]]
@@ -71,7 +69,7 @@ class DeadLetterRate:
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """What freshness is judged by. `lag` and `commit_age` are None where they are not known (yet)."""
+    """Inputs of freshness. `lag` and `commit_age` (seconds) are None where they are not known (yet)."""
 
     running: bool | None
     lag: int | None
@@ -80,8 +78,8 @@ class StreamInfo:
 
 
 def freshness(streams: Callable[[], Mapping[str, StreamInfo]], *, stale_after: float) -> Check:
-    """The age of the last commit against lag: DOWN where records wait and nothing was committed for
-    `stale_after` seconds, or where a stream has ended by a failure. An idle stream is not stale.
+    """DOWN where records wait and nothing was committed for `stale_after` seconds, or where a stream has failed.
+    An idle stream is not stale.
     """
 
     def check() -> Finding:
@@ -100,7 +98,7 @@ def freshness(streams: Callable[[], Mapping[str, StreamInfo]], *, stale_after: f
 
 
 def delta_write(outcomes: Callable[[], Mapping[str, str | None]]) -> Check:
-    """Whether each stream's table took its newest write. `outcomes`: stream → what failed, or None."""
+    """Whether each stream's newest write succeeded. `outcomes`: stream → its error, or None."""
 
     def check() -> Finding:
         found = dict(outcomes())
@@ -111,7 +109,7 @@ def delta_write(outcomes: Callable[[], Mapping[str, str | None]]) -> Check:
 
 
 def started(waiting: Callable[[], Sequence[str] | None]) -> Check:
-    """DOWN until every stream has started: found its place in the topic and its table."""
+    """DOWN until every stream has started reading."""
 
     def check() -> Finding:
         left = waiting()

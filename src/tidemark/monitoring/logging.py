@@ -1,8 +1,8 @@
 """Log lines for people (`console`) or programs (`json`), with a correlation id and without secrets.
 
-Everything Tidemark logs goes through structlog to the standard library's logger `tidemark`, which gets
-the one handler set here. The root logger, which belongs to the application, gets the same handler only
-where it has none, so that other libraries' warnings look alike; its level stays as it is.
+All logs of Tidemark go through structlog to the standard library's logger `tidemark`, which gets the handler
+set here. The root logger, which belongs to the application, gets the same handler only where it has none, so
+that other libraries' warnings look alike; its level does not change.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tidemark.config.redaction import MASK, is_secret_name, masked_text
 from tidemark.config.redaction import redacted as redacted_mapping
 from tidemark.contract.escaping import escape_control_characters
 
-ROOM = "tidemark"
+LOGGER = "tidemark"
 PAYLOAD_NAMES = frozenset(
     {"payload", "value", "body", "message_payload", "message_value", "original_value", "record_value", "row"}
 )
-"""Fields that carry what a record says. Logs tell their length, never their content."""
+"""Fields with the content of records. Logs show its length only."""
 
 _TEXT_NAMES = ("event", "exception", "stack")
 _PREFIX_NAMES = ("timestamp", "thread", "level", "correlation_id", "logger", "event", "exception", "stack")
@@ -38,8 +38,8 @@ def configure_logging(
     secret_fields: Collection[str] = (),
     stream: TextIO | None = None,
 ) -> None:
-    """Set the logs up, again if they were: the last call holds. Lines go to `stream`, else to the
-    standard error of the moment, as standard output belongs to what a command prints.
+    """Set the logs up; a later call replaces the settings. Lines go to `stream`, else to the current standard
+    error, as standard output belongs to the output of commands.
     """
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -76,23 +76,23 @@ def configure_logging(
     )
     handler = _OwnHandler(stream)
     handler.setFormatter(formatter)
-    room, root = logging.getLogger(ROOM), logging.getLogger()
-    for logger in (room, root):
+    ours, root = logging.getLogger(LOGGER), logging.getLogger()
+    for logger in (ours, root):
         for earlier in [h for h in logger.handlers if isinstance(h, _OwnHandler)]:
             logger.removeHandler(earlier)
-    room.addHandler(handler)
-    room.setLevel(level.upper())
-    room.propagate = False
+    ours.addHandler(handler)
+    ours.setLevel(level.upper())
+    ours.propagate = False
     if not root.handlers:
         root.addHandler(handler)
-    # py4j tells every call at INFO and each lost connection of a stopping gateway at ERROR.
+    # py4j logs every call at INFO and each lost connection of a stopping gateway at ERROR.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
 def bind(**fields: object) -> AbstractContextManager[None]:
-    """Every line inside the `with` carries these: `bind(stream="orders", batch=7, correlation_id=…)`.
+    """Adds these fields to every line inside the `with`: `bind(stream="orders", batch=7, correlation_id=…)`.
 
-    Holds in this thread and its coroutines; a new thread binds its own.
+    Applies to this thread and its coroutines; a new thread binds its own.
     """
     return structlog.contextvars.bound_contextvars(**fields)
 
@@ -107,7 +107,7 @@ class Redaction:
         return {name: self._shown(name, value) for name, value in event.items()}
 
     def _shown(self, name: str, value: object) -> object:
-        if name.startswith("_"):  # structlog's own: the record, and where the line came from
+        if name.startswith("_"):  # structlog's own fields
             return value
         if name in PAYLOAD_NAMES and value is not None:
             return _hidden(value)
@@ -147,7 +147,7 @@ class ConsoleLine:
 
 
 class _OwnHandler(logging.StreamHandler[TextIO]):
-    """Writes to the standard error of the moment, unless told a stream."""
+    """Writes to the current standard error, unless it has a stream."""
 
     def __init__(self, stream: TextIO | None) -> None:
         super().__init__(stream)

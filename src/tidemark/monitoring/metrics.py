@@ -1,4 +1,4 @@
-"""The metrics of one process, in a registry of their own. Values go in as plain numbers and words."""
+"""The metrics of one process, in a registry of their own."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from tidemark.monitoring.catalogue import CATALOGUE, Kind, Metric
 
 BREAKER_STATES = ("CLOSED", "OPEN", "HALF_OPEN")
 OTHER = "OTHER"
-"""Label value of what is not in a closed list: a label never takes a value from outside."""
+"""Label of values that are not in a closed list: a label never takes a value from outside."""
 
 
 class Metrics:
     """Thread-safe. `of(name)` is the metric of that exported name; labels are those of the catalogue.
 
-    `declare_stream` gives a stream's counters their first samples, 0, so that a rate can be taken of the
-    first failure too.
+    `declare_stream` sets a stream's counters to 0, so that the first failure has a rate too.
     """
 
     def __init__(self, application: str = "tidemark", *, clock: Callable[[], float] = time.time) -> None:
@@ -64,7 +63,7 @@ class Metrics:
         self.set("tidemark_reconciliation_difference_records", 0, stream=stream)
 
     def dead_letters(self, stream: str, codes: Mapping[str, int]) -> None:
-        """`codes`: how many records of each failure code. An unknown code is counted as OTHER."""
+        """`codes`: number of records by failure code. An unknown code is counted as OTHER."""
         known = {code.value for code in FailureCode}
         for code, count in codes.items():
             if count:
@@ -73,13 +72,13 @@ class Metrics:
                 )
 
     def breaker(self, name: str, state: str) -> None:
-        """The state it is in, counting nothing."""
+        """Set its state without counting a change."""
         self._breakers.add(name)
         for each in BREAKER_STATES:
             self.set("tidemark_breaker_state", float(each == state), breaker=name, state=each)
 
     def committed(self, stream: str, *, at: float | None = None, version: int | None = None) -> None:
-        """A commit of ours at Unix time `at`, now by default; its age goes on from there at every scrape."""
+        """A commit at Unix time `at`, now by default; each scrape reports its age."""
         first = stream not in self._committed_at
         self._committed_at[stream] = self._clock() if at is None else at
         if first:
@@ -90,7 +89,7 @@ class Metrics:
             self.set("tidemark_table_version", version, stream=stream)
 
     def commit_age(self, stream: str) -> float | None:
-        """Seconds since the newest commit that was noted; None before the first."""
+        """Seconds since the newest commit; None before the first."""
         at = self._committed_at.get(stream)
         return None if at is None else max(0.0, self._clock() - at)
 
@@ -112,9 +111,7 @@ class Metrics:
         return list(self.registry.collect())
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """The registry as Prometheus reads it, and its content type. An `accept` that makes no sense gets the
-        plain format.
-        """
+        """The registry in the format of Prometheus, and its content type; plain for an invalid `accept`."""
         try:
             encode, kind = choose_encoder(accept)
         except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The observer that turns what streams tell into metrics, and remembers what health asks for."""
+"""The observer that turns events into metrics, and keeps the inputs of the health indicators."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMMIT_STEPS = ("append", "commit", "merge")
 
 @dataclass(frozen=True)
 class Seen:
-    """What this process knows of one stream. `failing`: why its table was not written last, or None."""
+    """What this process knows of one stream. `failing`: the error of the last write to its table, or None."""
 
     stream: str
     topic: str
@@ -74,7 +74,7 @@ class MetricsObserver(StreamObserver):
         return {name: seen.failing for name, seen in self.streams().items()}
 
     def waiting(self) -> tuple[str, ...] | None:
-        """Streams that are still to start; None while it is not known which there are."""
+        """Streams that have not started; None before the streams are known."""
         with self._lock:
             expected = self._expected
             return None if expected is None else tuple(n for n in expected if n not in self._seen)
@@ -107,7 +107,7 @@ class MetricsObserver(StreamObserver):
                 self._ended(stream, error)
 
     def ends_known(self, stream: str, ends: Marks) -> None:
-        """The topic's ends, looked at again between batches."""
+        """Set the topic's ends between batches."""
         with self._lock:
             if stream in self._seen:
                 self._seen[stream] = replace(self._seen[stream], ends=ends)

@@ -1,4 +1,4 @@
-"""An HTTP server in a thread beside the work: it starts, or says why not, and never outlives its owner."""
+"""An HTTP server in a background thread."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ log = structlog.get_logger(__name__)
 
 MOST_CONNECTIONS = 200
 REQUEST_WITHIN = 15.0
-"""Seconds that a client has to send a request in, its body too, and to take what is sent of an answer."""
+"""Seconds in which a client has to send a request with its body, and to take each part of an answer."""
 
 
 class Connection(H11Protocol):
-    """One client's. A process that lands records has better uses for its file handles than those who connect
-    and say nothing, or say it slowly: they are hung up on after `REQUEST_WITHIN`, or, the longest waited for
-    first, when somebody else wants in and there are `MOST_CONNECTIONS`.
+    """A client's connection. Idle and slow clients must not use up the file handles of a process that lands
+    records: their connections are closed after `REQUEST_WITHIN`, or, the one with the longest wait first, when a
+    new client connects and there are `MOST_CONNECTIONS`.
 
-    uvicorn's own limits do not do this: they count a connection from its first answer on only, and at their
-    number of connections refuse the newest one.
+    uvicorn's own limits do not do this: they count a connection only from its first answer on, and refuse the
+    newest connection.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base
@@ -53,7 +53,7 @@ class Connection(H11Protocol):
 
     @property
     def waited_for(self) -> bool:
-        """It is the client's turn: to send (the rest of) a request, or to take an answer."""
+        """Whether the server waits for the client, to send (the rest of) a request or to take an answer."""
         asked = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
         return not asked or self.flow.write_paused
 
@@ -65,9 +65,9 @@ class Connection(H11Protocol):
 
 
 class HttpServer:
-    """Serves one ASGI application. `port` 0 takes a free one; `url` says where it answers once started.
+    """Serves one ASGI application. `port` 0 takes a free one; `url` is valid once started.
 
-    `start` raises UsageError where the address cannot be taken. `stop` waits for what is being answered.
+    `start` raises UsageError where it cannot listen on the address. `stop` waits for running requests.
     """
 
     def __init__(self, app: Any, *, host: str, port: int) -> None:
@@ -108,7 +108,7 @@ class HttpServer:
         return self._thread is None or not self._thread.is_alive()
 
     def end(self) -> None:
-        """Ask it to end; `wait` says when it has."""
+        """Ask it to end; see `wait`."""
         if self._server is not None:
             self._server.should_exit = True
 

@@ -1,1 +1,1 @@
-"""What differs between Databricks and open-source Spark. Nothing outside this room may know."""
+"""The differences between Databricks and open-source Spark, hidden from all other packages."""

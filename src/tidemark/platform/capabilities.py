@@ -1,7 +1,7 @@
-"""What the server of a session, or its client, may lack; each is asked once a process, and has another way.
+"""Features that a session's server or client may lack; each is checked once in a process, and has a fallback.
 
-Spark before 4.2 and its clients lack some of it by age, serverless compute by decision. The one that runs
-a batch over Spark Connect is another process, with a client of its own: it asks for itself.
+Spark before 4.2 and serverless compute lack some of them. A batch over Spark Connect runs in another process
+with its own client, which checks for itself.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _answers: dict[str, bool] = {}
 
 
 def observes_smallest(spark: SparkSession) -> bool:
-    """Whether `min_by` gives several values, as Spark 4.2 has it and Databricks Connect from 18.2 on.
+    """Whether `min_by` returns several values, as in Spark 4.2 and in Databricks Connect from 18.2 on.
 
-    Otherwise a batch's rejected records are counted in its one pass, and read in a second one.
+    Otherwise a batch's rejected records are counted in its one pass and read in a second one.
     """
     from pyspark.sql import functions as F
 
@@ -35,15 +35,15 @@ def observes_smallest(spark: SparkSession) -> bool:
 
 
 def keeps_rows(spark: SparkSession) -> bool:
-    """Whether rows can be kept on the server (`localCheckpoint`). Otherwise they are computed again at each
-    read, from versions of tables that are named (`sink.table_log.as_of_now`).
+    """Whether the server can keep rows (`localCheckpoint`). Otherwise they are computed again at each read, from
+    fixed versions of tables (`sink.table_log.as_of_now`).
     """
     return _asked("localCheckpoint", lambda: spark.range(0).localCheckpoint(eager=False))
 
 
 def takes_settings(spark: SparkSession) -> bool:
-    """Whether the session takes Delta's and Spark's own settings. MERGE has no other way to a transaction,
-    and stateful queries none to their state store.
+    """Whether the session accepts Delta's and Spark's settings, which MERGE needs for its transaction and
+    stateful queries for their state store.
     """
 
     def set_and_unset() -> None:
@@ -54,7 +54,7 @@ def takes_settings(spark: SparkSession) -> bool:
 
 
 def setting(spark: SparkSession, name: str) -> str | None:
-    """The session's setting, or None where it has none or shows none."""
+    """The session's setting, or None where it is not set or not visible."""
     from pyspark.errors import PySparkException
 
     try:
@@ -74,9 +74,5 @@ def _asked(what: str, ask: Callable[[], object]) -> bool:
             _answers[what] = True
         except PySparkException as error:
             _answers[what] = False
-            log.info(
-                "this Spark lacks something; another way is taken",
-                lacks=what,
-                error=str(error)[:200],
-            )
+            log.info("this Spark lacks a feature; using the fallback", feature=what, error=str(error)[:200])
     return _answers[what]

@@ -1,8 +1,8 @@
-"""On a local file system two commits of one version can overwrite each other in a narrow window.
+"""A lock for commits on a local file system, where two commits of one version could overwrite each other.
 
-Delta's log store checks and renames there, which is not one step. A lock file beside the log closes the
-window between Tidemark's own writers. On S3 every commit is a conditional write (`log_store`), and catalogs
-have locks of their own.
+Delta's log store checks and renames there, which is not atomic. A lock file in the table's folder excludes
+Tidemark's own writers from that window. On S3 every commit is a conditional write (`log_store`), and catalogs
+have their own locks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOOK_S = 0.05
 
 @contextmanager
 def commit_lock(table: TableRef, *, within: float = _BOUND_S) -> Iterator[None]:
-    """Held while a ledger commit is made. Does nothing where the table is not a local folder.
+    """Held during a ledger commit. Does nothing where the table is not a local folder.
 
     Raises RetriableError where another process, a frozen one perhaps, holds it for over `within` seconds.
     """
@@ -34,7 +34,7 @@ def commit_lock(table: TableRef, *, within: float = _BOUND_S) -> Iterator[None]:
     if not folder.is_dir():
         yield
         return
-    # Delta and VACUUM leave names with a leading underscore alone.
+    # Delta and VACUUM ignore names with a leading underscore.
     with (folder / "_tidemark.lock").open("a") as file:
         _take(file, table, within)
         yield

@@ -13,12 +13,12 @@ SECRET_PREFIX = "TIDEMARK_SECRET_"
 
 
 class NotebookExit(Exception):
-    """`dbutils.notebook.exit(value)`: the notebook is done, and this is what it says."""
+    """`dbutils.notebook.exit(value)`: the notebook is done, with this result."""
 
 
 @dataclass
 class LocalWidgets:
-    """What a job or a person gave, over the defaults that the notebook declares."""
+    """Values of a job or a person, over the defaults that the notebook declares."""
 
     given: Mapping[str, str] = field(default_factory=dict)
     _defaults: dict[str, str] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class LocalWidgets:
         self._defaults[name] = default
 
     def dropdown(self, name: str, default: str, choices: Sequence[str], label: str | None = None) -> None:
-        """Raises UsageError for a value that is none of the choices."""
+        """Raises UsageError for a value that is not one of the choices."""
         self._defaults[name] = default
         if self.get(name) not in choices:
             raise UsageError(f"{name} is {self.get(name)}", f"one of {', '.join(choices)}")
@@ -76,7 +76,7 @@ class LocalDbutils:
     notebook: LocalNotebook = field(default_factory=LocalNotebook)
 
     def __getattr__(self, name: str) -> Any:
-        raise UsageError(f"dbutils.{name} is there on Databricks only")
+        raise UsageError(f"dbutils.{name} exists on Databricks only")
 
 
 def local_dbutils(given: Mapping[str, str] | None = None) -> LocalDbutils:

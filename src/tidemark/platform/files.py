@@ -1,4 +1,4 @@
-"""Small files in a folder that is local, a mounted volume, or on an object store."""
+"""Small files in a local folder, a mounted volume, or an object store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Files(Protocol):
-    """Reads text and lists names; what is not there reads as None and lists as nothing."""
+    """Reads text and lists names; an absent file is None, an absent folder is empty."""
 
     def read_text(self, path: str) -> str | None: ...
 
@@ -67,7 +67,7 @@ class HadoopFiles:
     def _at(self, path: str) -> tuple[Any, Any, Any]:
         from pyspark.sql import SparkSession
 
-        # Each stream has a thread of its own, in which no session is active: the process' one is meant.
+        # Streams run in threads without an active session: this is the session of the process.
         spark: Any = SparkSession.builder.getOrCreate()
         jvm = spark._jvm
         target = jvm.org.apache.hadoop.fs.Path(path)
@@ -98,7 +98,7 @@ class ArrowFiles:
 
 
 def files_at(location: str) -> Files:
-    """The way to reach files under this location."""
+    """The files under this location."""
     return LocalFiles() if location.startswith(("/", "file:")) or "://" not in location else HadoopFiles()
 
 

@@ -6,7 +6,7 @@ from tidemark.platform.session import on_databricks
 
 
 def login_module(mechanism: str) -> str:
-    """The Java class that logs in by this SASL mechanism."""
+    """The Java class of this SASL mechanism's login module."""
     prefix = "kafkashaded." if on_databricks() else ""
     kind = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     return f"{prefix}org.apache.kafka.common.security.{kind}"

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def kept(rows: DataFrame, *, eager: bool = True) -> DataFrame:
-    """The rows, kept on the server until the frame is forgotten.
+    """The rows, kept on the server as long as the frame exists.
 
-    Serverless compute keeps none: there they are computed again at each read, which gives the same rows as
-    long as what they are read from cannot change: offsets of Kafka, or a named version of a table.
+    Serverless compute keeps none: they are computed again at each read. So their source must not change: offsets
+    of Kafka, or a fixed version of a table.
     """
     return rows.localCheckpoint(eager=eager) if keeps_rows(rows.sparkSession) else rows

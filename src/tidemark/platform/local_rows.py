@@ -1,7 +1,7 @@
-"""A few rows of this process as a DataFrame, without Python in the processes that Spark runs elsewhere.
+"""A few rows of this process as a DataFrame, without Python workers.
 
-`createDataFrame` of a list has Python workers pass the rows on: they need the driver's Python on every
-machine, and time to start.
+`createDataFrame` of a list uses Python workers, which need the driver's Python on every machine, and time to
+start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def rows_of(spark: SparkSession, rows: Sequence[Iterable[Any]], ddl: str) -> DataFrame:
     """Rows whose values are in the order of `ddl`; structs as tuples, maps as dictionaries.
 
-    Where pyarrow is not installed, Spark's own way.
+    Without pyarrow, by Spark's own `createDataFrame`.
     """
     from pyspark.sql import types as T
 

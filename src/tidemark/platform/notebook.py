@@ -1,4 +1,4 @@
-"""What a notebook is given, turned into settings: widgets, secrets and where the files are."""
+"""The settings of a notebook's run, from its widgets, secrets and location."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _SERVICE_CREDENTIAL = "kafka.security.service-credential"
 
 
 class NotebookEnvironment(Mapping[str, str]):
-    """The environment that fills `${NAME}`: widgets, then the process' own, then the secret scope, where
-    `KAFKA_PASSWORD` is the key `kafka-password`. A secret is read when it is asked for.
+    """The environment for `${NAME}`: widgets, then the process's environment, then the secret scope, where
+    `KAFKA_PASSWORD` is the key `kafka-password`. A secret is read on access.
     """
 
     def __init__(self, widgets: Mapping[str, str], secrets: Any, environ: Mapping[str, str]) -> None:
@@ -84,7 +84,7 @@ class NotebookRun:
 
 
 def open_notebook(dbutils: Any, environ: Mapping[str, str] = os.environ) -> NotebookRun:
-    """Read the widgets and load the configuration that they name, or that the notebook lies beside.
+    """Read the widgets and load the configuration that they name, or that of the notebook's folder.
 
     Raises ConfigError for a trigger that the compute cannot run, and with every fault of the configuration.
     """
@@ -110,8 +110,8 @@ def open_notebook(dbutils: Any, environ: Mapping[str, str] = os.environ) -> Note
 
 
 def app_environment(environ: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """What fills `${NAME}` in a Databricks App: its environment, then the secret scope that
-    `TIDEMARK_SECRET_SCOPE` names, read as the app itself; elsewhere the environment alone.
+    """The environment for `${NAME}` in a Databricks App: its own, then the secret scope that
+    `TIDEMARK_SECRET_SCOPE` names, read with the app's identity; elsewhere the environment alone.
     """
     scope = environ.get("TIDEMARK_SECRET_SCOPE")
     if not scope:
@@ -122,14 +122,15 @@ def app_environment(environ: Mapping[str, str] = os.environ) -> Mapping[str, str
 
 
 def configuration_of(dbutils: Any) -> Path:
-    """`conf/tidemark.yml` of the deployment or checkout that the notebook lies in, wherever the working
-    directory is. Raises ConfigError where there is none.
+    """`conf/tidemark.yml` of the deployment or checkout that contains the notebook, in any working directory.
+
+    Raises ConfigError where there is none.
     """
     places = [Path.cwd(), *Path.cwd().parents]
     try:
         context = dbutils.notebook.entry_point.getDbutils().notebook().getContext()
         places += Path("/Workspace" + context.notebookPath().get()).parents
-    except Exception as error:  # what is raised where there is no such context differs by runtime
+    except Exception as error:  # the error of a missing context differs by runtime
         log.debug("the notebook's own path is not known", error=repr(error))
     for place in places:
         if (found := place / CONFIGURATION).is_file():

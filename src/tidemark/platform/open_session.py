@@ -1,4 +1,4 @@
-"""The session that a configuration asks for: the cluster's own, or a local one with its S3 settings."""
+"""The session for a configuration: the cluster's own, or a local one with its S3 settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def session_for(settings: Settings) -> SparkSession:
         settings.application_name,
         master=master,
         s3=s3_options(settings) if uses_s3 else None,
-        # Read by our log4j2.properties, before Spark says its first word.
+        # Read by log4j2.properties before the first line of Spark.
         extra_conf={
             "spark.driver.extraJavaOptions": f"-Dtidemark.spark.level={settings.logging.spark_level.lower()}"
         },
@@ -46,8 +46,8 @@ _S3_BOUNDS = {
     "fs.s3a.retry.limit": "3",
     "fs.s3a.retry.throttle.limit": "5",
 }
-"""With its own, S3A waits for a silent server for the better part of an hour, and for a throttling one for
-minutes, before a batch's retries, its breaker and `on-exhausted` hear of it."""
+"""With its defaults S3A waits almost an hour for a silent server, and minutes for a throttling one, before a
+batch's retries, its breaker and `on-exhausted` see the failure."""
 
 
 def s3_options(settings: Settings) -> dict[str, str]:
@@ -70,7 +70,7 @@ def s3_options(settings: Settings) -> dict[str, str]:
 
 
 def s3_files(settings: Settings) -> ArrowFiles:
-    """The files of `s3a://` places as the configuration reaches them, without Spark."""
+    """Files at `s3a://` locations with the configured access, without Spark."""
     from pyarrow.fs import S3FileSystem
 
     s3 = settings.s3

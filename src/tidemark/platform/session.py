@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import shlex
+import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def over_connect(spark: SparkSession) -> bool:
-    """Whether Spark runs elsewhere: what a batch does then happens in a process of the server's."""
+    """Whether Spark runs in a server: batches run in a process of the server then."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -34,10 +35,9 @@ def on_databricks(environ: Mapping[str, str] = os.environ) -> bool:
 def get_session(app_name: str = "tidemark") -> SparkSession:
     """The session this process should use, the same one at each call.
 
-    On Databricks the one that is there; with `SPARK_REMOTE` set, one over Spark Connect; where
-    databricks-connect is installed, as in an app, one on the compute that its variables name; otherwise
-    a driver in this process with the pinned jars, on this machine or on the cluster of
-    `TIDEMARK_SPARK_MASTER`.
+    On Databricks the existing one; with `SPARK_REMOTE` set, one over Spark Connect; where databricks-connect is
+    installed, as in an app, one on the compute that its variables name; otherwise a driver in this process with
+    the pinned jars, on this machine or on the cluster of `TIDEMARK_SPARK_MASTER`.
     """
     in_cluster, remote = "DATABRICKS_RUNTIME_VERSION" in os.environ, os.environ.get("SPARK_REMOTE")
     if not in_cluster and not remote:
@@ -47,7 +47,7 @@ def get_session(app_name: str = "tidemark") -> SparkSession:
     from pyspark.sql import SparkSession
 
     _load_delta_exceptions()
-    # Without a name: serverless compute takes no setting of that kind.
+    # Without a name, which serverless compute does not accept.
     return SparkSession.builder.getOrCreate()
 
 
@@ -58,31 +58,31 @@ def local_session(
     s3: Mapping[str, str] | None = None,
     extra_conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session in this process on a Java that fits, with Delta and Kafka; the running one if there is.
+    """A session in this process on a suitable Java, with Delta and Kafka; the running one if there is one.
 
-    The process' own time zone becomes UTC too, so that a timestamp collected into Python is the one in
-    the table. `master` may be a cluster's: the driver is here then. `s3`: options `fs.s3a.*`, which also
-    bring the S3 jars and our log store. `extra_conf` overrides anything; a second
-    `spark.driver.extraJavaOptions` is appended to ours.
+    Sets the process's time zone to UTC, so that a timestamp collected into Python is the one in the table.
+    `master` may be a cluster's: only the driver runs here then. `s3`: options `fs.s3a.*`, which also add the S3
+    jars and the log store. `extra_conf` overrides any setting; its `spark.driver.extraJavaOptions` are appended.
 
     Raises:
         JavaNotFound: no Java 17 or 21 here.
-        JvmUnfit: this user, or its folder for temporary files, lets no JVM of Spark run.
+        JvmUnfit: no JVM of Spark runs for this user or with its folder for temporary files.
         JarsMissing: the pinned jars are not here and cannot be downloaded.
     """
     from pyspark.sql import SparkSession
 
-    # The active session of a process that ran a stream may be a batch's: the builder knows the first one.
+    # The active session may be a batch's; the builder returns the first one.
     running = SparkSession.builder.getOrCreate() if SparkSession.getActiveSession() is not None else None
     if running is None:
         user_name()
         os.environ["JAVA_HOME"] = str(find_java().home)
         if not is_cluster(master):
-            # Else Spark looks the host's name up and warns about what it finds.
+            # Otherwise Spark looks the host's name up and warns about the result.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        # Executors' Python and the driver's must be the same, whatever `python3` is on the PATH.
-        os.environ.setdefault("PYSPARK_PYTHON", _python())
-    _utc()
+        # Executors need the driver's Python, not the `python3` on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     jars = jar_paths("spark", *(() if s3 is None else ("s3",)))
     if s3 is not None:
         jars.append(log_store_jar(jars, folder=tidemark_home() / "jars"))
@@ -109,24 +109,12 @@ def _has_databricks_connect() -> bool:
 
 
 def _over_databricks_connect() -> SparkSession:
-    session: SparkSession = importlib.import_module(
-        "databricks.connect"
-    ).DatabricksSession.builder.getOrCreate()
+    connect = importlib.import_module("databricks.connect")
+    session: SparkSession = connect.DatabricksSession.builder.getOrCreate()
     return session
 
 
-def _python() -> str:
-    import sys
-
-    return sys.executable
-
-
-def _utc() -> None:
-    os.environ["TZ"] = "UTC"
-    time.tzset()
-
-
 def _load_delta_exceptions() -> None:
-    # Delta's conversion of JVM exceptions into Python ones is a side effect of this import.
+    # As a side effect, this import makes Delta convert JVM exceptions into Python ones.
     with contextlib.suppress(ImportError):
         import delta.exceptions  # noqa: F401

@@ -1,4 +1,4 @@
-"""The settings of a local Spark session, as plain values: no Spark is needed to look at them."""
+"""The settings of a local Spark session, as plain values, without Spark."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ AVRO_LIMITS = tuple(
     f"-Dorg.apache.avro.limits.{kind}.maxLength={16 * 1024 * 1024}"
     for kind in ("string", "bytes", "collectionItems")
 )
-"""JVM options of driver and executors. Without them four malformed bytes that claim a length of gigabytes
-make Avro's reader ask for that memory, and the process dies of one record instead of rejecting it."""
+"""JVM options of driver and executors. Without them Avro's reader allocates any length that a malformed record
+claims, and one record kills the process instead of being rejected."""
 
 _OF_ONE_MACHINE = (
     *("spark.driver.host", "spark.driver.bindAddress", "spark.ui.enabled", "spark.sql.ui.explainMode"),
     *("spark.default.parallelism", "spark.sql.shuffle.partitions"),
     "spark.sql.sources.parallelPartitionDiscovery.parallelism",
 )
-"""What a cluster knows better: its `spark-defaults.conf` and Spark's own defaults hold there."""
+"""Not set on a cluster: its `spark-defaults.conf` and Spark's own defaults apply there."""
 
 
 def spark_master(environ: Mapping[str, str] = os.environ) -> str:
@@ -49,9 +49,8 @@ def local_conf(
 ) -> dict[str, str]:
     """Settings for one driver: Delta, UTC; on one machine as many shuffle partitions as cores.
 
-    On a cluster executors get the JVM options that decoding needs, and Spark brings them the jars. `s3`
-    holds `fs.s3a.*` options as Hadoop names them. Driver memory is 2 GB unless `TIDEMARK_DRIVER_MEMORY` says
-    otherwise (`4g`).
+    On a cluster executors get the JVM options that decoding needs, and Spark ships the jars. `s3`: `fs.s3a.*`
+    options as Hadoop names them. Driver memory is `TIDEMARK_DRIVER_MEMORY`, 2 GB by default.
     """
     cores = str(os.cpu_count() or 2)
     log4j = Path(str(resources.files("tidemark.platform").joinpath("log4j2.properties")))
@@ -67,22 +66,22 @@ def local_conf(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
-        # Each execution writes its plan for a page that is not there; at length, a twelfth of a small batch.
+        # Each execution writes its plan for the disabled UI; the long form costs a twelfth of a small batch.
         "spark.sql.ui.explainMode": "simple",
         "spark.ui.showConsoleProgress": "false",
         "spark.default.parallelism": cores,
         "spark.sql.shuffle.partitions": cores,
-        # VACUUM lists a table's folders in so many tasks; the default of 10,000 takes a minute here.
+        # VACUUM lists a table's folders in this many tasks; the default of 10,000 takes a minute here.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": cores,
         "spark.sql.session.timeZone": "UTC",
-        # Each Column would take down the Python and the Java stack it was made on, for messages that point
-        # into our own code: half of the driver's Python time at a start.
+        # Each Column would record the Python and the Java stack of its creation: half of the driver's Python
+        # time at a start, for messages about this program's own code.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.dataFrameQueryContext.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
-        # Without a bound, `query.stop()` waits for ever for a batch that hangs.
+        # Without a bound, `query.stop()` waits forever for a batch that hangs.
         "spark.sql.streaming.stopTimeout": "60s",
         "spark.databricks.delta.snapshotPartitions": "2",
     }

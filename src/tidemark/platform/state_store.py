@@ -1,4 +1,4 @@
-"""Where a stateful query keeps its memory: in RocksDB, which spills to disk within a bound of memory."""
+"""State stores of stateful queries: RocksDB, which spills to disk within a bound of memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _DATABRICKS = "com.databricks.sql.streaming.state.RocksDBStateStoreProvider"
 
 
 def use_rocksdb(spark: SparkSession) -> None:
-    """For the queries that this session starts from now on; each one's checkpoint remembers it.
+    """Use RocksDB for the queries that this session starts from now on; each checkpoint records it.
 
-    Commits upload what changed, not the whole store, and all stores of an executor share one bounded
-    cache (`spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB`, 500 by default).
+    Commits upload changes, not the whole store, and all stores of an executor share one bounded cache
+    (`spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB`, 500 by default).
     """
     spark.conf.set(f"{_PREFIX}.providerClass", _DATABRICKS if on_databricks() else _OPEN_SOURCE)
     spark.conf.set(f"{_PREFIX}.rocksdb.changelogCheckpointing.enabled", "true")

@@ -1,1 +1,1 @@
-"""What comes from Kafka: records as a stream or as an offset range, topics and their offsets."""
+"""Kafka: records as a stream or as an offset range, topics and their offsets."""

@@ -1,4 +1,4 @@
-"""When the record at an offset was written: what makes lag in records a lag in seconds."""
+"""The timestamps of records at given offsets, which turn a lag in records into a lag in seconds."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def timestamps_at(
 ) -> dict[int, int]:
     """Partition → timestamp (Unix milliseconds) of the first record at or above the offset.
 
-    One record of each partition is fetched, without membership of a group and without a commit. A
-    partition is left out whose record has no timestamp, or does not come in `within` seconds.
+    Fetches one record of each partition, without joining a group and without a commit. Leaves out partitions
+    whose record has no timestamp, or does not arrive within `within` seconds.
     Raises RetriableError or NonRetriableError where Kafka does not answer or refuses.
     """
     if not offsets:

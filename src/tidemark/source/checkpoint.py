@@ -1,4 +1,4 @@
-"""What Spark's checkpoint of a streaming query says about offsets, read from its own files."""
+"""The offsets in Spark's checkpoint of a streaming query, read from its files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemark.platform.files import Files
 
 @dataclass(frozen=True)
 class Position:
-    """Where a checkpoint stands: `end` of its newest committed batch; a fresh one has none (-1)."""
+    """The newest committed batch of a checkpoint and its end; -1 where it has none."""
 
     batch_id: int
     end: Marks
@@ -21,7 +21,7 @@ class Position:
 
 @dataclass(frozen=True)
 class BatchClock:
-    """When a batch was planned, and up to when its query forgets: milliseconds of Unix time."""
+    """When a batch was planned, and its watermark: milliseconds of Unix time."""
 
     planned_ms: int
     watermark_ms: int
@@ -36,9 +36,9 @@ class Checkpoint:
     topic: str
 
     def planned(self, batch_id: int) -> Marks:
-        """The exclusive end offsets of a batch, which Spark writes down before it runs the batch.
+        """The exclusive end offsets of a batch, which Spark records before it runs the batch.
 
-        Raises LedgerError if they cannot be read: nothing is written then.
+        Raises LedgerError if they cannot be read.
         """
         text = self.files.read_text(f"{self.path}/offsets/{batch_id}")
         if text is None:
@@ -53,13 +53,13 @@ class Checkpoint:
                 return None
         text = self.files.read_text(f"{self.path}/offsets/{batch_id}") or ""
         try:
-            told = next(json.loads(line) for line in text.splitlines() if line.startswith("{"))
-            return BatchClock(int(told["batchTimestampMs"]), int(told["batchWatermarkMs"]))
+            metadata = next(json.loads(line) for line in text.splitlines() if line.startswith("{"))
+            return BatchClock(int(metadata["batchTimestampMs"]), int(metadata["batchWatermarkMs"]))
         except (StopIteration, ValueError, KeyError, TypeError):
             return None
 
     def position(self) -> Position | None:
-        """Where the checkpoint stands, or None if Spark could not start from it.
+        """The position of the checkpoint, or None if Spark could not start from it.
 
         Unusable: no metadata, an empty, cut off or damaged file, a committed batch without offsets, more than
         one batch planned beyond the newest committed one, or a checksum whose file is gone: Hadoop's local
@@ -87,7 +87,7 @@ class Checkpoint:
         return Position(newest, end)
 
     def initial(self) -> Marks | None:
-        """Offsets that the query's first batch started at; None where they cannot be read."""
+        """The start offsets of the query's first batch; None where they cannot be read."""
         text = self.files.read_text(f"{self.path}/sources/0/0")
         try:
             return _last_json_line(text, self.topic, f"{self.path}/sources/0/0") if text else None
@@ -100,7 +100,7 @@ class Checkpoint:
         return bool(self._numbers("offsets") or self._numbers("commits"))
 
     def completed(self) -> int | None:
-        """The newest batch that was ever completed, also where Spark could not start from it any more."""
+        """The newest batch that was completed, even where Spark can no longer start from the checkpoint."""
         return max(self._numbers("commits"), default=None)
 
     def _checksum_beyond(self, folder: str, newest: int) -> bool:

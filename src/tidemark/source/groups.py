@@ -1,4 +1,4 @@
-"""Marks committed to the consumer group, for lag tools to see; never a place to resume from."""
+"""Commits marks to the consumer group for lag tools; no start resumes from them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _NOT_YET = (
 )
 Key = tuple[tuple[tuple[str, str | int | bool], ...], str]
 _consumers: dict[Key, Consumer] = {}
-"""The process's, so that `GroupOffsets` stays picklable."""
+"""Of the process, so that `GroupOffsets` stays picklable."""
 
 
 @dataclass(frozen=True)
 class GroupOffsets:
-    """The offsets of one group on one topic, through a consumer that never joins: no member, no rebalance.
+    """The offsets of one group, through a consumer that never joins it: no rebalance.
 
-    Not through the admin client: librdkafka's requests to a group's coordinator there end the whole process
-    with a failed assertion when the broker goes away under them.
+    Not through the admin client: its requests to a group's coordinator abort the whole process with a failed
+    assertion in librdkafka when the broker becomes unavailable.
     """
 
     admin: KafkaAdmin
@@ -50,16 +50,15 @@ class GroupOffsets:
                 if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
                     raise
             # Where the group is refused, the call itself only times out.
-            told = consumer.poll(0.1)
-            why = told.error() if told is not None else None
-            if why is not None and why.code() in REFUSED:
-                raise KafkaException(why)
+            event = consumer.poll(0.1)
+            problem = event.error() if event is not None else None
+            if problem is not None and problem.code() in REFUSED:
+                raise KafkaException(problem)
 
     def commit(self, topic: str, marks: Mapping[int, int]) -> Marks:
-        """Commits the next offsets to read; returns what was committed before. An offset never goes back: the
-        larger one stands.
+        """Commits the next offsets to read; returns those committed before. A larger committed offset stays.
 
-        Raises RetriableError or NonRetriableError; the pipeline makes a warning and a metric of either.
+        Raises RetriableError or NonRetriableError.
         """
         try:
             before = self.read(topic, tuple(marks))
@@ -68,7 +67,7 @@ class GroupOffsets:
                 _checked(self._consumer().commit(offsets=wanted, asynchronous=False) or ())
             return before
         except KafkaException as error:
-            # A consumer tells once that its group is refused; a fresh one asks again.
+            # A consumer reports only once that its group is refused; a new one asks again.
             _consumers.pop(self._key, None)
             raise self.admin.failure(error, f"offsets of group {self.group} (DESCRIBE, READ)") from error
 

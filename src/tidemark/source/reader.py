@@ -19,9 +19,9 @@ from tidemark.source.topics import Topic
 EARLIEST = -2
 _LOG_APPEND_TIME = 1
 _FETCH_WAIT_MS = "10"
-"""A task asks only for offsets that are there. But its client fetches ahead, and at the end of the topic the
-broker holds that fetch, and behind it the task's next request, for so long: with Kafka's 500 ms each
-partition of each batch at the end of a topic cost half a second."""
+"""A task asks only for existing offsets, but its client fetches ahead. At the end of the topic the broker delays
+that fetch, and the task's next request behind it, by this time: with Kafka's 500 ms, half a second for each
+partition of each batch at the end of a topic."""
 
 
 def read_stream(
@@ -33,7 +33,7 @@ def read_stream(
     processing: Processing,
     bounded: bool,
 ) -> DataFrame:
-    """The topic from `start` on, every partition named; one that `start` leaves out starts at earliest.
+    """The topic from `start` on, with all its partitions; those without a start begin at the earliest offset.
 
     `bounded` (availableNow) sets no minimum, or the tail of the topic would stay unread.
     """
@@ -54,10 +54,10 @@ def read_stream(
 
 
 def most_tasks(spark: SparkSession, processing: Processing) -> int | None:
-    """In how many tasks a batch is read and landed at most, several Kafka partitions to a task; None: in as
-    many as it has partitions. As many as `spark.default.parallelism` says where nothing else is asked for.
+    """The highest number of tasks that read and land a batch, each with several Kafka partitions; None for one
+    task for each partition. By default `spark.default.parallelism`.
 
-    Each task generates the code of its own projections, and writes a file.
+    Each task generates code for its projections, and writes a file.
     """
     if processing.max_partitions is not None or processing.min_partitions is not None:
         return processing.max_partitions
@@ -79,7 +79,7 @@ def read_range(
 
 
 def _read_options(kafka: KafkaSettings) -> dict[str, str]:
-    # Spark's own failOnDataLoss=false would skip what retention took without a word.
+    # failOnDataLoss=false would silently skip offsets that retention deleted.
     return {
         **spark_options(kafka),
         "failOnDataLoss": "true",
@@ -98,9 +98,9 @@ def _offsets_json(topic: Topic, marks: Marks, partitions: Mapping[int, int] | No
 
 
 def _envelopes(kafka_rows: DataFrame, topic: Topic) -> DataFrame:
-    # By position; a lambda would keep the whole step from being compiled.
+    # By position: a lambda would keep Spark from compiling the whole step.
     headers = F.col("headers").cast(records.HEADERS_DDL)
-    # A producer may leave the timestamp out; the client shows that as -1.
+    # A producer may omit the timestamp; the client returns -1 then.
     has_timestamp = F.col("timestamp") >= F.timestamp_millis(F.lit(0))
     append_time = F.col("timestampType") == _LOG_APPEND_TIME
     return kafka_rows.select(

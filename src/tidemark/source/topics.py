@@ -1,4 +1,4 @@
-"""A topic as the broker describes it: its id, its partitions and how far they reach."""
+"""A topic as the broker describes it: its id, its partitions and their offsets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class KafkaAdmin:
-    """Asks the broker about topics. The client itself is the process's, so that this stays picklable.
+    """Asks the broker about topics. Picklable, as the client itself belongs to the process.
 
     Raises RetriableError where the broker does not answer within `timeout` seconds, and
     NonRetriableError where it refuses, with what was refused.
@@ -60,7 +60,7 @@ class KafkaAdmin:
 
     def client(self) -> AdminClient:
         key = self._key
-        # Of two that streams make at once, one would be dropped, with its requests on the way.
+        # Of two clients made at once, one would be dropped with its pending requests.
         with _ONE_AT_A_TIME:
             if key not in _clients:
                 _clients[key] = AdminClient(dict(key))
@@ -71,12 +71,12 @@ class KafkaAdmin:
         return tuple(sorted(admin_options(self.kafka).items()))
 
     def _answers(self, ask: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> dict[Any, Any]:
-        """What the broker answers, by what was asked for. Raises KafkaException or TimeoutError.
+        """The broker's answers by request. Raises KafkaException or TimeoutError.
 
-        A client that gets no answer is not asked again: one that waits for a broker which left the cluster
-        waits until its next look at the cluster, five minutes later, and takes a core for it.
+        A client without an answer is not used again: one that waits for a broker that left the cluster waits,
+        at full load of a core, until it refreshes the cluster's metadata five minutes later.
         """
-        # Held until it has answered: a dropped client drops its requests.
+        # Referenced until it has answered: a dropped client drops its requests.
         client = self.client()
         try:
             asked = ask(client)
@@ -117,16 +117,15 @@ class KafkaAdmin:
         return self._offsets(topic, OffsetSpec.latest())
 
     def at_time(self, topic: Topic, timestamp_ms: int) -> Marks:
-        """The first offsets whose records are not older; the ends where all are older."""
+        """The first offsets with records at or after that time; the ends where there are none."""
         found = self._offsets(topic, OffsetSpec.for_timestamp(timestamp_ms))
         ends = self.ends(topic)
         return Marks({p: o if o >= 0 else ends.at(p) for p, o in found.items()})
 
     def require(self, name: str, operation: str) -> None:
-        """Raises NonRetriableError, naming the ACL, where this user may not do `operation` on the topic.
+        """Raises NonRetriableError, with the ACL, where this user may not do `operation` on the topic.
 
-        The broker answers for the user that asks, so that a right that only a later step needs is
-        missed before a record is read.
+        Checks a right that only a later step needs before any record is read.
         """
         asked = TopicCollection([name])
         try:
@@ -152,7 +151,7 @@ class KafkaAdmin:
             raise self.failure(error, f"offsets of topic {topic.name}") from error
 
     def create(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> Topic:
-        """The topic, once every broker that is asked shows it; one that is there already is as good."""
+        """Creates the topic and returns it once the broker shows it. An existing topic is returned as it is."""
         new = NewTopic(name, partitions, config=dict(configs))
         try:
             self._answers(lambda c: c.create_topics([new], request_timeout=self.timeout))
@@ -201,8 +200,8 @@ class KafkaAdmin:
 
 
 def require_uncompacted(dlq_topic: str, policy: str, servers: str) -> None:
-    """Raises NonRetriableError where dead letters would be lost: a compacted topic keeps the newest of equal
-    keys alone, and takes none without a key.
+    """Raises NonRetriableError for a compacted topic, which would lose dead letters: it keeps only the newest of
+    equal keys, and accepts none without a key.
     """
     if "compact" in policy:
         raise NonRetriableError(
@@ -214,7 +213,7 @@ def require_uncompacted(dlq_topic: str, policy: str, servers: str) -> None:
 
 
 def _is_local(error: KafkaError) -> bool:
-    """Whether the client itself gave up: the codes that a broker answers with are not negative."""
+    """Whether the client itself gave up: the codes of a broker's answers are not negative."""
     return error.code() < 0 and error.code() not in _ABSENT
 
 
@@ -226,8 +225,8 @@ def settled_ends(
     settle_within: float = 5.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Marks:
-    """End offsets, asked again while they are below `at_least`: a change of leader can move an end back
-    for a moment, and such a dip is no new topic.
+    """End offsets, read again while they are below `at_least`: a change of leader can lower an end for a moment,
+    which does not mean a new topic.
     """
     ends = admin.ends(topic)
     waited = 0.0

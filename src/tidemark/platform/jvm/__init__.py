@@ -1,1 +1,1 @@
-"""Java, the jars and what is compiled or asked of the JVM."""
+"""Java, the jars, and the JVM of the driver."""

@@ -1,4 +1,6 @@
-"""Starts the driver's JVM: in any locale and temporary folder, deaf to SIGTERM, no keys on show."""
+"""Starts the driver's JVM: in any locale and temporary folder, without reacting to SIGTERM, without keys on its
+command line.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +23,23 @@ from tidemark.platform.jvm.java import find_java
 log = structlog.get_logger(__name__)
 
 NEEDED_AT_LAUNCH = ("spark.jars", "spark.master", "spark.driver.")
-"""What `spark-submit` itself reads. All else reaches the JVM when it runs: every user of the machine may read
-its command line, and the settings of S3 hold keys.
+"""Settings that `spark-submit` itself reads. All others are set when the JVM runs: every user of the machine can
+read its command line, and the settings of S3 hold keys.
 """
 UTF_8 = "C.UTF-8"
 
 
 class JvmUnfit(TidemarkError):
-    """No JVM of Spark runs on this machine as it is."""
+    """No JVM of Spark runs in this environment."""
 
     condition = "TIDEMARK_JVM"
 
 
 def launch_jvm(conf: Mapping[str, str]) -> None:
-    """Starts the JVM of this process' first session; its other settings are set by the session.
+    """Start the JVM of this process's first session, which sets all other settings.
 
-    It ignores SIGTERM, which service managers send to all processes at once: this process ends it, after the
-    running batch, and by its own end, however that comes.
+    The JVM ignores SIGTERM, which service managers send to all processes at once: it has to run until the batch is
+    complete, and ends with this process in any case.
     """
     from pyspark import SparkConf, SparkContext
 
@@ -46,7 +48,8 @@ def launch_jvm(conf: Mapping[str, str]) -> None:
     launched = SparkConf(loadDefaults=False)
     launched.setAll([(name, value) for name, value in conf.items() if name.startswith(NEEDED_AT_LAUNCH)])
     launcher: Any = importlib.import_module("pyspark.java_gateway")
-    popen, launcher.Popen = launcher.Popen, _deaf
+    # pyspark has no option for it; replaced only while the JVM is launched.
+    popen, launcher.Popen = launcher.Popen, _ignoring_sigterm
     try:
         with _utf_8():
             SparkContext._ensure_initialized(conf=launched)
@@ -81,7 +84,7 @@ def temporary_folder() -> str:
 
 
 def temporary_option() -> str:
-    """Java looks at /tmp alone, whatever `TMPDIR` says."""
+    """Java uses /tmp, whatever `TMPDIR` is."""
     return f"-Djava.io.tmpdir={temporary_folder()}"
 
 
@@ -89,7 +92,7 @@ UTF_8_HINT = f"install the locale {UTF_8}, or set LC_ALL to a UTF-8 locale that 
 
 
 def file_name_encoding() -> str:
-    """How a JVM would write names of files, asked of one."""
+    """The encoding in which a JVM writes file names, as reported by one."""
     with _utf_8():
         shown = subprocess.run(
             [str(find_java().executable), "-XshowSettings:properties", "-version"],
@@ -108,7 +111,7 @@ def is_utf_8(encoding: str) -> bool:
 
 @contextmanager
 def _utf_8() -> Iterator[None]:
-    """Python writes names of files as UTF-8 in the locale C too; what is started here does as well."""
+    """Processes started in this block write file names as UTF-8, as Python does even in the locale C."""
     before = os.environ.get("LC_ALL")
     named = next((os.environ[n] for n in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(n)), "C")
     if not (is_utf_8(named.partition(".")[2]) and is_utf_8(locale.getencoding())):
@@ -122,8 +125,8 @@ def _utf_8() -> Iterator[None]:
             os.environ["LC_ALL"] = before
 
 
-def _deaf(command: list[str], *, preexec_fn: Any = None, **options: Any) -> subprocess.Popen[Any]:
-    """A process that ignores SIGTERM, as do those that it becomes."""
+def _ignoring_sigterm(command: list[str], *, preexec_fn: Any = None, **options: Any) -> subprocess.Popen[Any]:
+    """A process that ignores SIGTERM, also after an `exec`."""
 
     def prepare() -> None:
         if preexec_fn is not None:

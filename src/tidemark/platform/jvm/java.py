@@ -1,7 +1,7 @@
 """Finds the Java that Spark and the embedded broker run on: 17 or 21, nothing else.
 
-Spark 4 refuses older versions and fails in odd places on newer ones, so a Java is accepted by what it
-says about itself when run, never by the name of its folder.
+Spark 4 refuses older versions and fails in unexpected places on newer ones, so a Java is accepted by the version
+that it reports, never by the name of its folder.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Java:
 def find_java(*, environ: Mapping[str, str] | None = None, folders: Iterable[str] = USUAL_FOLDERS) -> Java:
     """The first Java 17 or 21 of `JAVA_HOME`, then `PATH`, then the usual folders.
 
-    A `JAVA_HOME` that holds another version is passed over: it is often set for something else.
+    A `JAVA_HOME` with another version is skipped: it is often set for other programs.
 
     Raises:
-        JavaNotFound: none fits; the message lists what was found, the hint how to install one.
+        JavaNotFound: none is suitable; the message lists the ones found, the hint how to install one.
     """
     variables = os.environ if environ is None else environ
-    passed_over: dict[str, str] = {}
+    unsuitable: dict[str, str] = {}
     seen: set[Path] = set()
     for executable in _candidates(variables, folders):
         try:
@@ -70,13 +70,13 @@ def find_java(*, environ: Mapping[str, str] | None = None, folders: Iterable[str
         java = _examine(str(executable))
         if java is not None and java.major in SUPPORTED:
             return java
-        passed_over[str(executable)] = java.version if java else "does not run"
-    found = ", ".join(f"{path} ({version})" for path, version in passed_over.items()) or "none"
+        unsuitable[str(executable)] = java.version if java else "does not run"
+    found = ", ".join(f"{path} ({version})" for path, version in unsuitable.items()) or "none"
     raise JavaNotFound(f"Java 17 or 21 is needed; found: {found}", hint=install_command())
 
 
 def install_command(*, platform: str = sys.platform, which: str | None = None) -> str:
-    """The command that installs a fitting Java here, in words a terminal can take."""
+    """A hint with the command that installs a suitable Java here."""
     installers = {
         "apt-get": "sudo apt-get install -y openjdk-17-jre-headless",
         "dnf": "sudo dnf install -y java-17-openjdk-headless",

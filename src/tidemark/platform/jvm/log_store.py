@@ -1,8 +1,7 @@
 """The log store that makes commits on S3 conditional, compiled once by the compiler that pyspark ships.
 
-Delta's default one for S3 lets two drivers overwrite each other's commit. Ours is one small
-Java class beside this file; Janino, which Spark itself uses, compiles it, so that no JDK is needed and no
-binary is kept in the sources.
+With Delta's default one for S3, two drivers can overwrite each other's commit. This one is a small Java class in
+this folder. Janino, which Spark itself uses, compiles it, so that no JDK is needed and the sources have no binary.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from tidemark.platform.jvm.java import find_java
 
 CLASS = "tidemark.platform.ConditionalLogStore"
 CONF = {f"spark.delta.logStore.{scheme}.impl": CLASS for scheme in ("s3", "s3a", "s3n")}
-"""Spark settings that have every commit on S3 made through it."""
+"""Spark settings by which every commit on S3 goes through it."""
 
 
 def log_store_jar(jars: Iterable[Path], *, folder: Path) -> Path:
-    """A jar with the log store in `folder`, compiled against `jars` unless it is there.
+    """A jar with the log store in `folder`, compiled against `jars` unless it exists.
 
-    Several processes may ask at once: each compiles aside and renames.
+    Several processes may call this at once: each compiles in a folder of its own and renames.
 
     Raises:
-        TidemarkError: it does not compile, as where pyspark is another version than the pinned one.
+        TidemarkError: it does not compile, for example with another version of pyspark than the pinned one.
     """
     source = resources.files("tidemark.platform.jvm").joinpath("ConditionalLogStore.java").read_bytes()
     against = [*jars, *_of_pyspark("hadoop-client-api", "hadoop-client-runtime")]

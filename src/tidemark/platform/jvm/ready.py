@@ -1,4 +1,4 @@
-"""`python -m tidemark.platform.jvm.ready`: is a Java here, are the jars? Fetches them; says what is amiss."""
+"""`python -m tidemark.platform.jvm.ready`: checks for Java, and downloads the jars that are missing."""
 
 from __future__ import annotations
 
