@@ -12,7 +12,7 @@ from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.dead_letters.kept.query import dead_letter_target
 from tidemark.dead_letters.selection import PayloadEdit, Selection
-from tidemark.operations.maintain import MaintenanceResult, maintain
+from tidemark.operations.maintain import Maintenance, maintain
 
 MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
@@ -52,7 +52,7 @@ def test_a_reader_sees_each_dead_letter_once_when_statuses_change_and_old_ones_g
 
     target = dead_letter_target(flow.spark, flow.settings(), NAME, run="upkeep")
     in_two_days = datetime.now(UTC).date() + timedelta(days=2)
-    forgetting = MaintenanceResult(today=in_two_days, forget_letters_after=timedelta(days=1))
+    forgetting = Maintenance(today=in_two_days, forget_letters_after=timedelta(days=1))
     told = {d.what: d.files for d in maintain(flow.spark, target, forgetting)}
     assert told["dead letters forgotten"] == 1
     assert kept.statuses() == [(1, DeadLetterStatus.NEW), (3, DeadLetterStatus.NEW)]

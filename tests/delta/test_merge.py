@@ -16,7 +16,8 @@ from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
 from tidemark.sink import table as tables
 from tidemark.sink.append import Committed, append
-from tidemark.sink.merge import DELETES, PLACE, Entity, Ranges, insert, upsert
+from tidemark.sink.merge import DELETES, PLACE, Entity, insert, upsert
+from tidemark.sink.statements import Ranges
 from tidemark.sink.table_log import DeltaLog
 
 DDL = (

@@ -22,7 +22,7 @@ from tidemark.dead_letters.kept.query import dead_letter_target
 from tidemark.dev.producers import SampleRecord
 from tidemark.operations.backfill import Backfilled, backfill
 from tidemark.operations.compare import compare
-from tidemark.operations.maintain import MaintenanceResult, maintain
+from tidemark.operations.maintain import Maintenance, maintain
 from tidemark.operations.rewind import RewindResult, RewindTarget, plan_rewind, rewind
 from tidemark.source.topics import KafkaAdmin
 
@@ -171,7 +171,7 @@ def test_maintenance_leaves_rows_and_marks_alone_while_a_stream_writes(stream: M
     assert len(list(checkpoints.iterdir())) == 3
     settings = flow.settings()
     target = dead_letter_target(flow.spark, settings, NAME, run=RUN)
-    how = MaintenanceResult(today=date(2026, 3, 1))
+    how = Maintenance(today=date(2026, 3, 1))
     flow.produce(*[good(n) for n in range(3, 21)])
     small = {"processing": {"max-batch-size": 6, "batch-size": 1}, "idempotency": {"mode": "merge"}}
     writer = threading.Thread(target=lambda: flow.land(**small))
@@ -187,7 +187,7 @@ def test_maintenance_leaves_rows_and_marks_alone_while_a_stream_writes(stream: M
     list(maintain(flow.spark, target, how))
     assert [folder.name for folder in checkpoints.iterdir()] == [newest.checkpoint]
     with pytest.raises(UsageError, match="below 168 h"):
-        MaintenanceResult(today=date(2026, 3, 1), retention_hours=1)
+        Maintenance(today=date(2026, 3, 1), retention_hours=1)
 
 
 @pytest.mark.guarantee("case: ops-03")
@@ -200,7 +200,7 @@ def test_files_do_not_grow_without_limit_when_many_small_batches_are_kept_in_sha
         assert len(flow.reports) == 5
         assert len(flow.rows.inputFiles()) >= 5
         target = dead_letter_target(flow.spark, flow.settings(), NAME, run=RUN)
-        list(maintain(flow.spark, target, MaintenanceResult(today=date(2026, 3, 1))))
+        list(maintain(flow.spark, target, Maintenance(today=date(2026, 3, 1))))
         assert len(flow.rows.inputFiles()) == 1
         for number in range(18 - flow.state().version):
             # Commits of others, which cost less, up to where a checkpoint of the log is near.
@@ -224,7 +224,7 @@ def test_closed_dates_are_compacted_first_and_open_ones_when_it_is_asked_for(str
         flow.land()
 
     def upkept(*, open_partitions: bool) -> list[tuple[int, str]]:
-        how = MaintenanceResult(today=date(2024, 1, 16), open_partitions=open_partitions)
+        how = Maintenance(today=date(2024, 1, 16), open_partitions=open_partitions)
         target = dead_letter_target(flow.spark, flow.settings(), NAME, run=RUN)
         done = maintain(flow.spark, target, how)
         return [(d.files, d.detail) for d in done if (d.what, d.table) == ("compacted", str(flow.table))]

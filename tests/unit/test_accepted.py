@@ -28,7 +28,7 @@ def landed(monkeypatch: pytest.MonkeyPatch, told: BatchCounts | None, *, rows: i
     routed: Any = None
     batch = AcceptedRows(plan, ledger, routed, 7, Bounds(Marks({0: 0}), Marks({0: 5})), NewOffsets({}, {}))
     own: Any = None
-    monkeypatch.setattr(AcceptedRows, "_attempt", lambda self: (Committed(3, rows, own), told))
+    monkeypatch.setattr(AcceptedRows, "_attempt", lambda self, number: (Committed(3, rows, own), told))
     monkeypatch.setattr(accepted_module, "recount", lambda routed: AGAIN)
     return batch.land().batch_counts
 

@@ -94,7 +94,6 @@ def handler(folder: Path, observer: StreamObserver | None = None) -> IngestBatch
         processing=stream.processing,
         dead_letters=DeadLetterTopic("t-dlq", 1, "s", TableRef(path="/lake/t"), "g", 1_000_000, {}),
         group=GroupOffsets(admin, "g"),
-        retry=retry,
         availability=Availability("s", breakers, retry, observers=observers),
         decode=decode_plan(stream, base_dir=folder, spark=None),
         registry=registry,

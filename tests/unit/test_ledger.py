@@ -12,7 +12,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import LedgerError, RestartStream, RetriableError
 from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.operations.commits import newest_own
+from tidemark.operations.commits import newest_commits
 from tidemark.sink.append import Committed, check_still_ours, state_after, written_in
 from tidemark.sink.ledger import (
     LedgerState,
@@ -394,8 +394,8 @@ def test_the_newest_ledger_commits_are_found_behind_any_number_of_others() -> No
     for _ in range(500):
         log.add("OPTIMIZE")
     log.batch(40)
-    assert [view.seq for view in newest_own(log, 3)] == [4, 3, 2]
-    assert [view.seq for view in newest_own(log, 20)] == [4, 3, 2, 1]
+    assert [view.seq for view in newest_commits(log, 3)] == [4, 3, 2]
+    assert [view.seq for view in newest_commits(log, 20)] == [4, 3, 2, 1]
 
 
 def test_a_log_that_ends_too_early_is_refused_as_another_table() -> None:

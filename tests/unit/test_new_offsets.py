@@ -38,7 +38,7 @@ def test_every_offset_of_a_batch_has_one_verdict_that_the_marks_allow(
     end = Marks({p: start.at(p) + n for p, n in length.items()})
     bounds = Bounds(start, end)
     new_offsets = new_offsets_of(bounds, state(marks, published, high_water))
-    for p in bounds.partitions:
+    for p in bounds.ranges:
         highest = max(marks.at(p), high_water.at(p))
         for offset in range(start.at(p), end[p]):
             (verdict,) = verdicts(new_offsets, p, offset)
@@ -77,5 +77,5 @@ def test_the_table_decides_up_to_the_ceiling_after_a_restore() -> None:
 
 def test_partitions_without_records_are_left_out() -> None:
     bounds = Bounds(Marks({0: 10, 1: 5}), Marks({0: 10, 1: 9, 2: 0}))
-    assert bounds.partitions == (1,)
+    assert tuple(bounds.ranges) == (1,)
     assert new_offsets_of(bounds, state(Marks({0: 50, 1: 7}), Marks({0: 50, 1: 7}))).fresh == {1: 7}

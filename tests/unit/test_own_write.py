@@ -14,10 +14,17 @@ from tidemark.contract.errors import RetriableError
 from tidemark.contract.failures import Action
 from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.resilience.classification import Classifier
-from tidemark.sink import merge
-from tidemark.sink.append import Arrived, Committed, write_ledger_commit
+from tidemark.sink import append, merge
+from tidemark.sink.append import Arrived, Committed
+from tidemark.sink.table_log import LogPage
 
 OWN = LedgerCommit(CommitKind.BATCH, "events", "id", "run/1/1", seq=1, base=0)
+
+
+@pytest.fixture(autouse=True)
+def log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the log says is up to each test's `arrived`."""
+    monkeypatch.setattr(append, "commits_since", lambda *_: LogPage([], complete=True))
 
 
 class ConcurrentTransactionException(Exception):
@@ -32,7 +39,7 @@ def appended(table: TableRef, arrived: Arrived) -> Committed | None:
     writer: Any = SimpleNamespace(save=refused)
     writer.format = writer.mode = writer.option = lambda *_: writer
     rows: Any = SimpleNamespace(sparkSession=None, write=writer)
-    return write_ledger_commit(rows, table, OWN, arrived)
+    return append.append(rows, table, OWN, arrived)
 
 
 def merged(table: TableRef, arrived: Arrived) -> Committed | None:

@@ -6,7 +6,7 @@ import pytest
 
 from tidemark.contract.errors import DataLoss
 from tidemark.contract.failures import Action
-from tidemark.ingest.batch.unreadable import check_readable
+from tidemark.ingest.batch.refusals import check_readable
 from tidemark.resilience.classification import Classifier
 
 TRACE = "\n".join(

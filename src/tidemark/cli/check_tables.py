@@ -73,7 +73,7 @@ def _tried(
 ) -> Iterator[Finding]:
     """What Delta says when the table is created, in a folder that is removed again."""
     from tidemark.platform.session import on_databricks, over_connect
-    from tidemark.sink.properties import spoken_of
+    from tidemark.sink.properties import named_in
     from tidemark.sink.table import create
 
     if on_databricks() or over_connect(spark):
@@ -84,7 +84,7 @@ def _tried(
         except Exception as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             text = summary_of_error(cause)
-            names = spoken_of(cause, destination)
+            names = named_in(cause, destination)
             if names and "DELTA_UNKNOWN_CONFIGURATION" in text and _in_unity_catalog(destination):
                 # Databricks knows properties that open-source Delta does not.
                 known = {n: v for n, v in destination.properties.items() if n not in names}

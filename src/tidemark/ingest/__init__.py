@@ -1,1 +1,1 @@
-"""The main job: where a query starts, what a batch does, and who looks after the queries."""
+"""The main job: where a query starts, what a batch does, and how queries are supervised."""

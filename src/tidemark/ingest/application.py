@@ -1,6 +1,6 @@
-"""Runs streams: one query a table, several in one application; one that fails leaves the others alone.
+"""Runs streams: one query for each table, several in one application; a failed one leaves the others alone.
 
-Long because the life of a query, from its first start to its last restart, is reported once.
+Long because it has the whole life of a query, from its first start to its last restart.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ from tidemark.ingest.background import Background
 from tidemark.ingest.batch.event_relay import relaying
 from tidemark.ingest.batch.handler import IngestBatch
 from tidemark.ingest.batch.held_ledger import HeldLedger
-from tidemark.ingest.batch.new_offsets import all_taken_as_new
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.batch.schema_ids import WiderPlan
 from tidemark.ingest.dead_letter_table import DeadLetterTableQuery
 from tidemark.ingest.heartbeat import beat_if_due
-from tidemark.ingest.idempotency.modes import before_the_batch, idempotency_of
+from tidemark.ingest.idempotency.modes import before_the_batch
 from tidemark.ingest.monitoring.telemetry import telemetry_of
 from tidemark.ingest.observers import Observers, notify_retries
 from tidemark.ingest.outage_replay import OutageReplay
@@ -61,13 +60,13 @@ from tidemark.transform import SchemaRegistry, transform
 log = structlog.get_logger(__name__)
 
 LONGEST_END_S = 120.0
-"""The running batch has 60 s, its query, a replay and the DLQ table's query what is left (`ingest.query`)."""
+"""The running batch has 60 s; its query, a replay and the DLQ table's query share the rest (`ingest.query`)."""
 _LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
 class StreamOutcome:
-    """How a query ended: `error` is None for one that read all there was, or was told to stop."""
+    """How a query ended: `error` is None where it read all there was, or was stopped."""
 
     name: str
     error: BaseException | None
@@ -75,11 +74,10 @@ class StreamOutcome:
 
 @dataclass
 class Ingest:
-    """The streams of one application. `run()` returns when all have ended, with how each did.
+    """The streams of one application. `run()` returns when all have ended, with the outcome of each.
 
     `available_now` reads what is there and ends; otherwise queries run until `stop()`, SIGTERM included.
-    While it runs it is watched as `metrics` in the configuration says, besides by `observers`, unless one
-    of these measures it already.
+    Telemetry runs as `metrics` in the configuration asks, unless one of `observers` records metrics already.
     """
 
     spark: SparkSession
@@ -127,7 +125,7 @@ class Ingest:
         ended = {outcome.name for outcome in outcomes}
         for target in targets:
             if target.name not in ended:
-                # A call to a store that does not answer cannot be interrupted. Nothing is half-written.
+                # A call to a store that does not answer cannot be interrupted; commits are atomic anyway.
                 log.warning("stream did not end in time and is left behind", stream=target.name)
                 outcomes.append(StreamOutcome(target.name, None))
         return sorted(outcomes, key=lambda o: o.name)
@@ -138,7 +136,7 @@ class Ingest:
         self._stopping.set()
 
     def _supervise(self, target: Target) -> StreamOutcome:
-        """Start the query, and again from the ledger where that is what its failure needs."""
+        """Start the query, and start it again from the ledger where its failure needs that."""
         restart_policy = RestartPolicy(self.available_now, classifier_for(target.stream.failures))
         while True:
             try:
@@ -235,11 +233,10 @@ class Ingest:
             processing=target.stream.processing,
             dead_letters=dead_letter_topic(self.settings, target, start.topic, admin),
             group=GroupOffsets(admin, group if target.decode is not None else f"{group}-landing"),
-            retry=availability.retry,
             availability=availability,
             decode=target.decode,
             registry=SchemaRegistry.of(target.stream.avro),
-            idempotency=idempotency_of(target),
+            idempotency=target.idempotency,
         )
 
     def _start_query(self, target: Target, start: Start, handler: IngestBatch) -> StreamingQuery:
@@ -263,7 +260,7 @@ class Ingest:
                 F.lit(0).alias(records.UNKNOWN_FIELDS),
             )
         writer = (
-            all_taken_as_new(before_the_batch(self.spark, classified, target))
+            before_the_batch(self.spark, classified, target)
             .writeStream.queryName(f"{target.name} {self.run_id[:8]}")
             .option("checkpointLocation", start.checkpoint.path)
             .foreachBatch(handler)

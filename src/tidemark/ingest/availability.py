@@ -1,4 +1,4 @@
-"""A destination that is unavailable is tried again at its breaker's pace: the batch is kept, nothing is lost."""
+"""Retries an unavailable destination at the pace of its breaker; the batch is kept meanwhile."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _SHORTEST_PAUSE_S = 1.0
 class Availability:
     """The destinations of one stream: `{stream}/table`, `{stream}/dead-letters`.
 
-    `bounded` for a run that is to end (`--available-now`): it waits for a breaker's next probe, and ends with
-    the failure if that fails; the next run goes on from the marks.
+    `bounded`, for a run that ends (`--available-now`): it waits for a breaker's next probe and ends with the
+    failure if that fails; the next run resumes from the marks.
     """
 
     stream: str
@@ -43,7 +43,7 @@ class Availability:
         return self.breakers.get(f"{self.stream}/{destination}", classifier=self.retry.classifier)
 
     def attempt(self, destination: str, operation: Callable[[], Result]) -> Result:
-        """One operation, counted by the breaker. Raises BreakerOpen where it is not even tried."""
+        """One operation, counted by the breaker. Raises BreakerOpen where it is not tried."""
         try:
             result = self.breaker(destination).call(operation)
         except (BreakerOpen, RestartStream, ShutdownRequested):
@@ -68,9 +68,10 @@ class Availability:
         *,
         otherwise: Callable[[RetriesExhausted | BreakerOpen], Result | None] = lambda _: None,
     ) -> Result:
-        """What `operation` returns, once it does; or `otherwise`, asked each time the destination is unavailable.
+        """The result of `operation` once it succeeds, or of `otherwise`, which is called each time the
+        destination is unavailable and may return None.
 
-        Raises ShutdownRequested when a pause is interrupted, and unchanged whatever is not an outage.
+        Raises ShutdownRequested when a pause is interrupted, and errors that are not an outage unchanged.
         """
         while True:
             try:
@@ -88,17 +89,17 @@ class Availability:
             self.pause(destination, outage)
 
     def wait_for(self, destination: str) -> None:
-        """Wait while the breaker leaves it alone. Raises ShutdownRequested if the process is to end."""
+        """Wait while its breaker is open. Raises ShutdownRequested if the process is ending."""
         breaker = self.breaker(destination)
         wait = breaker.seconds_until_probe
         if wait:
-            self.pause(destination, BreakerOpen(f"{breaker.name} is left alone", retry_after=wait))
+            self.pause(destination, BreakerOpen(f"the breaker {breaker.name} is open", retry_after=wait))
 
     def is_outage(self, error: RetriesExhausted | BreakerOpen) -> bool:
         return self.retry.classifier.classify(error).action is not Action.STOP
 
     def pause(self, destination: str, error: BaseException) -> None:
-        """Wait until the next probe is let through. Raises ShutdownRequested if the process is to end."""
+        """Wait until the breaker lets a probe through. Raises ShutdownRequested if the process is ending."""
         delay = max(self.breaker(destination).seconds_until_probe, _SHORTEST_PAUSE_S)
         summary = error_info_of(error).summary
         log.warning(
@@ -110,4 +111,6 @@ class Availability:
         )
         self.observers.emit(Paused(self.stream, destination, delay, summary))
         if self.retry.sleep(delay):
-            raise ShutdownRequested(f"{self.stream} waited for its {destination}, but is to end") from error
+            raise ShutdownRequested(
+                f"{self.stream} waited for its {destination}, but the process is ending"
+            ) from error

@@ -1,5 +1,5 @@
-"""What is done beside a running query: heartbeat, expired fingerprints, a look at a table that was
-away, and the replay of what was dead-lettered meanwhile.
+"""Background tasks of a running query: heartbeat, expired fingerprints, the probe of a table that was
+unavailable, and the replay of what was dead-lettered meanwhile.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Background:
         self.replay_outage()
 
     def _clean_up(self) -> None:
-        """Spark forgets when something comes; a memory that expired as a whole is left behind without."""
+        """Spark expires fingerprints only with the next record; where all have expired the query restarts."""
         options = self.target.stream.idempotency
         if not self.target.remembers or time.monotonic() - self._cleaned_at < options.cleanup_interval:
             return

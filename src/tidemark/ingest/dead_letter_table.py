@@ -1,4 +1,4 @@
-"""The DLQ table's query beside a running stream, where the configuration asks for it."""
+"""Runs the DLQ table's query along with a stream, where the configuration asks for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOOK_AGAIN_S = 30.0
 @dataclass
 class DeadLetterTableQuery:
     """Called each second: starts the query once there is a DLQ topic, and again where it failed. Never
-    raises into the stream: its dead letters are safe on the topic.
+    stops the stream: the dead letters are safe on the topic.
     """
 
     spark: SparkSession
@@ -43,16 +43,14 @@ class DeadLetterTableQuery:
             return
         self._not_before = time.monotonic() + _LOOK_AGAIN_S
         try:
-            if self._query is not None and (error := self._query.exception()) is not None:
-                log.warning(
-                    "dead letters not kept", stream=self.target.name, error=error_info_of(error).summary
-                )
+            if self._query is not None and (failure := self._query.exception()) is not None:
+                self._warn(failure)
             self._query = start_dead_letters(self.spark, self.settings, self.target, available_now=False)
         except (TidemarkError, PySparkException) as error:
-            log.warning("dead letters not kept", stream=self.target.name, error=error_info_of(error).summary)
+            self._warn(error)
 
     def finish(self, stopping: threading.Event) -> None:
-        """Stop the query; a run that reads what is there keeps what is there, unless it is told to stop."""
+        """Stop the query. A bounded run stores the dead letters that are there, unless it is stopping."""
         if self._query is not None:
             stop(self._query, bounded=stopping.is_set())
             self._query = None
@@ -61,7 +59,10 @@ class DeadLetterTableQuery:
         try:
             keep_dead_letters(self.spark, self.settings, self.target, ending=stopping)
         except (TidemarkError, PySparkException) as error:
-            log.warning("dead letters not kept", stream=self.target.name, error=error_info_of(error).summary)
+            self._warn(error)
+
+    def _warn(self, error: BaseException) -> None:
+        log.warning("dead letters not kept", stream=self.target.name, error=error_info_of(error).summary)
 
     @property
     def _asked(self) -> bool:

@@ -1,4 +1,4 @@
-"""Keeps marks alive: log cleanup forgets old commits, so an idle stream commits nothing once a day."""
+"""Keeps marks alive: log cleanup removes old commits, so an idle stream makes an empty commit once a day."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def beat_if_due(
 ) -> bool:
     """Make an empty ledger commit with the marks in effect if the newest one is older than `every`.
 
-    `now` has a zone. `state` is the ledger as it was read a moment ago; without it the log is read. Safe
-    beside a running batch of the same run: whoever comes second tries again on the new state. Leaves a
-    restored table alone, as the next start opens its generation.
+    `now` has a zone. `state`: the ledger as it was read a moment ago; without it the log is read. Safe while
+    a batch of the same run commits: the second of the two tries again on the new state. A restored table is
+    left to the next start, which opens its generation.
     """
     if state is None:
         state = read_state(DeltaLog(spark, target.table))

@@ -1,4 +1,4 @@
-"""Dead letters of an outage are replayed by themselves once the table is back, also after a restart."""
+"""Replays the dead letters of an outage once the table is available again, also after a restart."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ _GRACE_S = 10.0
 
 @dataclass
 class OutageReplay:
-    """Called each second by the thread that watches a query; the work is done in a thread of its own.
+    """Called each second by the thread that watches a query; replays in a thread of its own.
 
-    The ledger says whether a replay is due (`LedgerCommit.replay_due`), and a replay that left nothing waiting
-    is recorded there, so another process goes on with it. Open dead letters of an outage that the DLQ table
-    has already are looked for once. A replay that failed or left dead letters waiting is tried again with backoff.
-    It never ends the stream.
+    The ledger holds whether a replay is due (`LedgerCommit.replay_due`) and that it is completed, so another
+    process can continue it. Open dead letters of an outage that the DLQ table has already are looked for once.
+    A replay that failed or left dead letters waiting is tried again with backoff. It never ends the stream.
     """
 
     spark: SparkSession
@@ -65,25 +64,25 @@ class OutageReplay:
         if self._under_way or self.clock() < self._not_before or not self._wanted():
             return
         self._thread = threading.Thread(target=self._attempt, name=f"tidemark-outage-{self.target.name}")
-        # A process that ends leaves what is under way to the next one.
+        # A process that ends leaves an unfinished replay to the next one.
         self._thread.daemon = True
         self._thread.start()
 
     def finish(self, stopping: threading.Event) -> None:
-        """At the end of a run that read all there was: replay what is due, unless it is told to stop."""
+        """At the end of a run that read all there was: replay what is due, unless it is stopping."""
         self._wait(stopping)
         self._not_before = 0.0
         self()
         self._wait(stopping)
 
     def abandon(self) -> None:
-        """End what is under way, within a bound: the next start goes on with it."""
+        """End a running replay, within a bound: the next start continues it."""
         self._ending.set()
         if self._thread is None:
             return
         self._thread.join(_GRACE_S)
         if self._under_way:
-            log.warning("replay abandoned; the next start goes on with it", stream=self.target.name)
+            log.warning("replay abandoned; the next start continues it", stream=self.target.name)
             self.spark.interruptTag(self._tag)
             self._thread.join(_GRACE_S)
 
@@ -129,12 +128,12 @@ class OutageReplay:
     def _replay_what_is_due(self) -> bool:
         """Whether nothing is due any more."""
         if over_connect(self.spark):
-            # The batches run elsewhere: only the log says what they committed.
+            # The batches run in another process: only the log has what they committed.
             with self.ledger.busy:
                 self.ledger.refresh(self.spark)
         due = self._recorded
         if due > self.ledger.replayed or (not self._looked and self._left_behind()):
-            # A reader of its own: the DLQ table's own query may be running.
+            # With its own checkpoint, as the DLQ table's own query may be running.
             keep_dead_letters(
                 self.spark, self.settings, self.target, reader="outage-letters", ending=self._ending
             )

@@ -1,4 +1,4 @@
-"""Watches a running query until it ends, or until it is told to."""
+"""Watches a running query until it ends or has to stop."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def watch(
     stopping: threading.Event,
     meanwhile: Callable[[], object],
 ) -> None:
-    """Return when the query has read all it was to, or was stopped. `meanwhile` is called each second; what
-    may heal in it is logged; RestartStream ends the query.
+    """Return when the query has read all there was, or was stopped. `meanwhile` is called each second: its
+    retriable errors are logged, RestartStream ends the query.
 
-    Raises what ended the query: the handler's own error where there is one. The query has ended then.
+    Raises the error that ended the query, the handler's own where there is one. The query has ended then.
     """
     try:
         while not _ended(query, handler, stopping):
@@ -42,15 +42,15 @@ def watch(
             except RestartStream:
                 raise
             except (RetriableError, PySparkException) as error:
-                log.warning("upkeep failed", query=query.name, error=error_info_of(error).summary)
+                log.warning("background task failed", query=query.name, error=error_info_of(error).summary)
     finally:
         if query.isActive:
             stop(query, bounded=stopping.is_set())
 
 
 def stop(query: StreamingQuery, *, bounded: bool) -> None:
-    """Stop the query. `bounded`, for a process that is to end: Spark waits for the query's thread without
-    end, which may hang in a call to a store that does not answer.
+    """Stop the query. `bounded`, for a process that is ending: Spark waits for the query's thread without
+    limit, which may hang in a call to a store that does not answer.
     """
     if not bounded:
         query.stop()
@@ -75,7 +75,7 @@ def _ended(query: StreamingQuery, handler: IngestBatch, stopping: threading.Even
     except PySparkException as error:
         if stopping.is_set():
             return True
-        # Errors of a batch reach here as text; the handler still has the error itself.
+        # Spark passes on a batch's error as text; the handler has the error itself.
         if handler.failure is not None:
             raise handler.failure from error
         raise

@@ -1,4 +1,4 @@
-"""When a query that ended with a failure starts again, and after how long."""
+"""Whether and when a failed query starts again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AFTER_RESTART_S = 1.0
 class RestartPolicy:
     """The failures of one stream since it last landed a batch.
 
-    `bounded`: the run is to end, and so ends with an outage instead of waiting for it to pass.
+    `bounded`: the run ends with an outage instead of waiting for its end.
     """
 
     bounded: bool
@@ -29,8 +29,8 @@ class RestartPolicy:
     def delay_after(self, error: Exception) -> float | None:
         """Seconds before the next start, or None where the stream stops.
 
-        A batch that asks for the ledger to be read again gets it, and an outage is waited for without
-        end; what goes on failing for another reason stops after ten times.
+        A batch may ask for a restart from the ledger; an outage is waited for without limit; the tenth failure
+        in a row of another kind stops the stream.
         """
         if self.ledger is not None and self.ledger.completed:
             self.failures = 0

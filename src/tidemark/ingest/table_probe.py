@@ -1,4 +1,4 @@
-"""A table that was unavailable is tried while its stream is idle, or its breaker would wait for new records."""
+"""Probes a table that was unavailable while its stream is idle: else its breaker would wait for new records."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ log = structlog.get_logger(__name__)
 
 def probe(spark: SparkSession, ledger: HeldLedger, schema: T.StructType) -> bool:
     """Try the table with an empty ledger commit, which also records what was dead-lettered meanwhile, so that
-    it can be replayed; true if it was made. Does nothing while a batch is under way, the table is well, or
-    its breaker leaves it alone.
+    it can be replayed; true if it was made. Does nothing while a batch runs, the table is available, or its
+    breaker is open.
 
     Raises Fenced and LedgerError, as a batch would.
     """
     plan = ledger.plan
     breaker = plan.availability.breaker(TABLE)
-    well = breaker.state is State.CLOSED and ledger.unrecorded is None
-    if well or breaker.seconds_until_probe or not ledger.busy.acquire(blocking=False):
+    available = breaker.state is State.CLOSED and ledger.unrecorded is None
+    if available or breaker.seconds_until_probe or not ledger.busy.acquire(blocking=False):
         return False
     try:
         plan.availability.attempt(TABLE, lambda: commit_nothing(spark, ledger, schema, "probe"))
         return True
     except (RetriableError, PySparkException) as error:
-        log.info("the table is still away", stream=plan.stream, error=error_info_of(error).summary)
+        log.info("the table is still unavailable", stream=plan.stream, error=error_info_of(error).summary)
         return False
     finally:
         ledger.busy.release()
 
 
 def commit_nothing(spark: SparkSession, ledger: HeldLedger, schema: T.StructType, reason: str) -> None:
-    """An empty ledger commit that records what the ledger holds beyond its newest. The caller holds `busy`."""
+    """An empty ledger commit of what the ledger holds beyond its newest commit. The caller holds `busy`."""
     ledger.refresh(spark)
     marks = ledger.state.marks
     ledger_commit = ledger.next_commit(

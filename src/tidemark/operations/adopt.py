@@ -1,4 +1,4 @@
-"""Take over a table whose ledger does not fit the stream: a person says which marks hold."""
+"""Takes over a table whose ledger does not fit the stream: a person chooses the marks."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class MarksFrom(StrEnum):
     KEPT = "kept"
     """The newest ledger commit, whatever happened to the table since."""
     EARLIEST = "earliest"
-    """The topic's first offsets: what is in the table already is not doubled."""
+    """The topic's first offsets: rows that the table has are not doubled."""
     LATEST = "latest"
-    """The topic's end: what was not read is left out."""
+    """The topic's end: records that were not read do not land."""
 
 
 @dataclass(frozen=True)
 class Adoptable:
-    """The marks that `adopt` would set. `published`: up to where the dead letters are complete for certain;
-    what lies between is read once more. `again`: every record lands once more that has no row.
+    """The marks that `adopt` would set. `published`: up to where the dead letters are certainly complete; the
+    records between are read again. `again`: every record without a row lands again.
     """
 
     marks: Marks
@@ -49,8 +49,8 @@ class Adoptable:
 
 
 def adoptable_marks(spark: SparkSession, admin: KafkaAdmin, target: Target, source: MarksFrom) -> Adoptable:
-    """The marks that `adopt` would set. From rows, a partition without any starts at the topic's earliest
-    offset, and a tail that was rejected is read, and dead-lettered, once more.
+    """The marks that `adopt` would set. Taken from rows, a partition without rows starts at the topic's earliest
+    offset, and rejected records at the end are read, and dead-lettered, again.
 
     Raises LedgerError where there is no table to take them from, or no marks to keep.
     """
@@ -71,8 +71,8 @@ def adoptable_marks(spark: SparkSession, admin: KafkaAdmin, target: Target, sour
 
 
 def kept(state: LedgerState, earliest: Marks, target: Target) -> Adoptable:
-    """The newest own commit's marks, with what its checkpoint proves to be published: not all of them, where
-    the last batch ended before its dead letters were acknowledged.
+    """The newest ledger commit's marks, published as far as its checkpoint proves: not all of them, where the
+    last batch ended before its dead letters were acknowledged.
     """
     newest = state.newest
     assert newest is not None
@@ -82,8 +82,8 @@ def kept(state: LedgerState, earliest: Marks, target: Target) -> Adoptable:
 
 
 def published_of_rows(marks: Marks, earliest: Marks, max_batch_size: int) -> Marks:
-    """Rows land before the dead letters of their batch are published, so the last batch is in doubt: it began
-    at most `max_batch_size` before its end.
+    """Rows land before the dead letters of their batch are published, so those of the last batch are uncertain:
+    it began at most `max_batch_size` before its end.
     """
     begins = Marks({p: mark - max_batch_size for p, mark in marks.items()})
     return begins.highest(earliest).lowest(marks)
@@ -101,16 +101,16 @@ def marks_of_rows(spark: SparkSession, target: Target, topic: Topic) -> Marks:
 
 
 def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adoptable) -> LedgerState:
-    """A ledger commit with these marks, under the target's name. The next start goes on from there.
+    """Make a ledger commit with these marks, under the target's name. The next start resumes from them.
 
-    Where all lands again, dead letters that were resolved are new again. A table that is not there is
-    created. One that remembers transactions of this stream without having their commits any more accepts
-    only a seq above the remembered one, which cannot be read: so higher ones are tried.
+    Where all lands again, resolved dead letters are reopened. An absent table is created. Where Delta remembers
+    transactions of this stream whose commits the log no longer has, it accepts only a seq above theirs, which
+    cannot be read: so higher ones are tried.
     """
     topic = admin.describe(target.stream.kafka_topic)
-    facts = tables.describe(spark, target.table)
-    if facts is None:
-        facts = tables.create(spark, target.table, target.schema, target.destination)
+    info = tables.describe(spark, target.table)
+    if info is None:
+        info = tables.create(spark, target.table, target.schema, target.destination)
     if adopted.again and target.decode is not None:
         note = "the table was adopted to land everything again"
         DeadLetterTable(target.table).reopen_all(spark, topic.id, by="tidemark adopt", note=note)
@@ -126,7 +126,7 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adopt
     seq = state.seq
     while seq < _LARGEST_SEQ:
         try:
-            opening = Opening("adopted", CommitKind.ADOPT, seq=seq + 1, table_id=facts.id)
+            opening = Opening("adopted", CommitKind.ADOPT, seq=seq + 1, table_id=info.id)
             return open_generation(spark, target, topic, moved, opening)
         except RetriableError:
             seq = max(1, seq * 2)
@@ -134,15 +134,15 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adopt
 
 
 def begun_anew(state: LedgerState) -> LedgerState:
-    """The state where no dead letter that was resolved before counts as such, one noted a moment later
-    neither.
+    """The state in which every version is undone, so that no dead letter counts as resolved, not even one whose
+    status is written later.
     """
     return replace(state, undone=((-1, state.version + 1),))
 
 
 def ceiling_over(marks: Marks, ends: Marks, state: LedgerState, topic_id: str) -> Marks:
-    """Above every row of the topic that the table has, and those that a replay under way will add. A log
-    that forgot the marks knows of none, but none lies beyond the topic's ends.
+    """A high water above every row of the topic that the table has or that a running replay adds. Where the log
+    has lost the marks, the topic's ends bound them.
     """
     known = state.high_water if state.newest is not None and state.newest.topic_id == topic_id else Marks()
     return marks.highest(ends).highest(known)

@@ -1,4 +1,4 @@
-"""Decode an offset range again with today's schema and rules, and correct the table."""
+"""Decodes an offset range again with the present schema and rules, and corrects the table."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from tidemark.resilience.retry import retrier_for
 from tidemark.sink import table as tables
 from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state
-from tidemark.sink.merge import correct, within
+from tidemark.sink.merge import correct
 from tidemark.sink.replay_commit import in_replay_chain
+from tidemark.sink.statements import Ranges, within
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin, Topic
@@ -38,10 +39,23 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
+class OffsetRange:
+    """[start, end) of each partition that `end` names."""
+
+    topic: Topic
+    start: Marks
+    end: Marks
+
+    @property
+    def ranges(self) -> Ranges:
+        return {p: (self.start.at(p), end) for p, end in self.end.items()}
+
+
+@dataclass(frozen=True)
 class Backfilled:
-    """What a backfill came to. `changed` rows were another before, `missing` were not there; `rejected` are
-    records that today's rules reject, whatever the table has of them: it keeps that. `version`: of the
-    commit, None for a plan or where nothing was to do.
+    """The result of a backfill. `changed` rows had other content, `missing` ones were absent. Rows of records
+    that the present rules reject (`rejected`) stay. `version`: of the commit, None for a dry run or where the
+    table was correct.
     """
 
     stream: str
@@ -74,12 +88,11 @@ def backfill(
 ) -> Backfilled:
     """Correct the rows of [start, end) in every partition that `end` names, in one REPLAY commit.
 
-    Only what the stream has completed is touched, so it may run meanwhile. Records come from Kafka, or from
-    the stream's raw landing table, which may reach further back.
+    The stream may run meanwhile, as it has completed these offsets. Records come from Kafka, or from the
+    stream's raw landing table, which may reach further back.
 
-    Raises UsageError for a range that the stream has not completed or a table that this cannot correct,
-    DataLoss where Kafka no longer has the range, RetriesExhausted when the stream's ledger commits come first
-    again and again.
+    Raises UsageError for a range that the stream has not completed or a table that has no coordinates, DataLoss
+    where Kafka no longer has the range, RetriesExhausted when other commits always come first.
     """
     if target.decode is None or target.stream.idempotency.merge_keys:
         raise UsageError(
@@ -88,8 +101,8 @@ def backfill(
             "read the topic again instead: tidemark rewind",
         )
     admin = KafkaAdmin(settings.kafka)
-    topic = admin.describe(target.stream.kafka_topic)
-    state = completed_state(spark, target, topic)
+    asked = OffsetRange(admin.describe(target.stream.kafka_topic), start, end)
+    state = completed_state(spark, target, asked.topic)
     beyond = {p: o for p, o in end.items() if o > state.resume.at(p)}
     if beyond:
         raise UsageError(
@@ -97,23 +110,18 @@ def backfill(
             f"it has completed {dict(state.resume)}; start the stream first, or choose an earlier end",
         )
     progress("read and decode")
-    envelopes = (
-        _landed(spark, settings, target, topic, start, end)
-        if from_landing
-        else _from_kafka(spark, settings, admin, topic, start, end)
-    )
+    envelopes = _landed(spark, settings, target, asked) if from_landing else _from_kafka(spark, admin, asked)
     decode = within_its_table(spark, target).decode or target.decode
     plan = with_registered(envelopes, decode, SchemaRegistry.of(target.stream.avro))
     routed = kept(transform(envelopes, plan))
     rows = routed.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
-    ranges = {p: (start.at(p), o) for p, o in end.items()}
     progress("compare with the table")
-    changed, missing = _differences(rows, target, topic, ranges)
+    changed, missing = _differences(rows, target, asked)
     counts = {r[records.ROUTE]: r["count"] for r in routed.groupBy(records.ROUTE).count().collect()}
     version = None
     if not dry_run and changed + missing:
         progress("correct")
-        version = _correct(spark, target, topic, rows, ranges)
+        version = _correct(spark, target, rows, asked)
     done = Backfilled(
         stream=target.name,
         start={p: start.at(p) for p in end},
@@ -132,33 +140,29 @@ def backfill(
     return done
 
 
-def _from_kafka(
-    spark: SparkSession, settings: Settings, admin: KafkaAdmin, topic: Topic, start: Marks, end: Marks
-) -> DataFrame:
-    gone = {p: r for p, r in start.behind(admin.earliest(topic)).items() if p in end}
+def _from_kafka(spark: SparkSession, admin: KafkaAdmin, asked: OffsetRange) -> DataFrame:
+    earliest = admin.earliest(asked.topic)
+    gone = {p: r for p, r in asked.start.behind(earliest).items() if p in asked.end}
     if gone:
         raise DataLoss(
-            f"topic {topic.name} no longer has {gone} (partition: asked, first there)",
+            f"topic {asked.topic.name} no longer has {gone} (partition: asked, first there)",
             "choose a later start, or --from-landing if the stream has a landing table",
         )
-    return read_range(spark, settings.kafka, topic, start=start, end=end)
+    return read_range(spark, admin.kafka, asked.topic, start=asked.start, end=asked.end)
 
 
-def _landed(
-    spark: SparkSession, settings: Settings, target: Target, topic: Topic, start: Marks, end: Marks
-) -> DataFrame:
+def _landed(spark: SparkSession, settings: Settings, target: Target, asked: OffsetRange) -> DataFrame:
     landing = settings.tables(target.name).get("landing")
     if landing is None or tables.describe(spark, landing) is None:
         raise UsageError(f"stream {target.name} has no landing table", "leave --from-landing out")
-    ranges = {p: (start.at(p), o) for p, o in end.items()}
-    found = spark.table(landing.sql).alias("t").where(within(topic.id, ranges))
+    found = spark.table(landing.sql).alias("t").where(within(asked.topic.id, asked.ranges))
     return found.select(*records.ENVELOPE_COLUMNS)
 
 
-def _differences(
-    rows: DataFrame, target: Target, topic: Topic, ranges: dict[int, tuple[int, int]]
-) -> tuple[int, int]:
-    there = rows.sparkSession.table(target.table.sql).alias("t").where(within(topic.id, ranges))
+def _differences(rows: DataFrame, target: Target, asked: OffsetRange) -> tuple[int, int]:
+    """Rows of the table that differ from `rows`, and rows that it does not have."""
+    table = rows.sparkSession.table(target.table.sql).alias("t")
+    there = table.where(within(asked.topic.id, asked.ranges))
     compared = [c for c in rows.columns if c not in records.COORDINATES]
     old = there.select(*records.COORDINATES, F.struct(*[F.col(f"`{c}`") for c in compared]).alias("_old"))
     new = rows.select(*records.COORDINATES, F.struct(*[F.col(f"`{c}`") for c in compared]).alias("_new"))
@@ -173,22 +177,20 @@ def _differences(
     return counted["changed"], counted["missing"]
 
 
-def _correct(
-    spark: SparkSession, target: Target, topic: Topic, rows: DataFrame, ranges: dict[int, tuple[int, int]]
-) -> int:
+def _correct(spark: SparkSession, target: Target, rows: DataFrame, asked: OffsetRange) -> int:
     run = uuid.uuid4().hex
 
     def attempt(state: LedgerState, seq: int) -> Committed:
         ledger_commit = LedgerCommit(
             kind=CommitKind.REPLAY,
             stream=target.name,
-            topic_id=topic.id,
+            topic_id=asked.topic.id,
             token=f"{run}/backfill/{uuid.uuid4().hex[:8]}",
             seq=seq,
             base=state.version,
             reason="backfill",
         )
-        return correct(rows, target.table, ledger_commit, ranges)
+        return correct(rows, target.table, ledger_commit, asked.ranges)
 
     def in_chain() -> int:
         read = DeltaLog(spark, target.table)

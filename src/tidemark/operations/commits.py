@@ -1,4 +1,4 @@
-"""The newest ledger commits of a stream's table, as a person reads them: when, what, how far."""
+"""The newest ledger commits of a stream's table, for a person to read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidemark.sink.table_log import DeltaLog, LogEntry, ReadLog
 
 @dataclass(frozen=True)
 class CommitView:
-    """One ledger commit. `rows`: how many it added. `at` is UTC, without zone."""
+    """One ledger commit. `rows`: the number it added. `at`: UTC, without zone."""
 
     version: int
     at: datetime | None
@@ -45,11 +45,11 @@ def recent_commits(
         raise UsageError(f"there is no table {label}")
     if tables.describe(spark, table) is None:
         return []
-    return newest_own(DeltaLog(spark, table), limit)
+    return newest_commits(DeltaLog(spark, table), limit)
 
 
-def newest_own(read_log: ReadLog, limit: int) -> list[CommitView]:
-    """However many commits of others lie between them."""
+def newest_commits(read_log: ReadLog, limit: int) -> list[CommitView]:
+    """The newest ledger commits, whatever other commits lie between them."""
     asked = limit * 2
     while True:
         page = read_log(asked)

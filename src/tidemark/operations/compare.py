@@ -1,4 +1,4 @@
-"""Two tables of one topic, record by record: for a second deployment beside the first (blue/green)."""
+"""Compares two tables of one topic record by record, as for a blue/green deployment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemark.contract.marks import Marks
 from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import read_state
-from tidemark.sink.merge import within
+from tidemark.sink.statements import within
 from tidemark.sink.table_log import DeltaLog, as_of_now
 
 MOST_EXAMPLES = 20
@@ -24,10 +24,10 @@ MOST_EXAMPLES = 20
 
 @dataclass(frozen=True)
 class Compared:
-    """How two tables differ below the offsets that both have landed. Counts are of coordinates.
+    """The differences of two tables below the offsets that both have landed. Counts are of coordinates.
 
-    `doubled`: rows beyond the first of their coordinates, in either table. `left_out`: columns that only one
-    has. `examples`: coordinates of differences, at most 20 of each kind.
+    `doubled`: rows beyond the first of their coordinates, in either table. `left_out`: columns of one table
+    only. `examples`: coordinates of differences, at most 20 of each kind.
     """
 
     left: str
@@ -57,12 +57,12 @@ def compare(
     ignore: Sequence[str] = (),
     everything: bool = False,
 ) -> Compared:
-    """Compare by coordinates, and rows by a SHA-256 over the columns that both have, `ignore` left out.
+    """Compare by coordinates, and rows by a SHA-256 over the columns of both tables, without `ignore`.
 
-    Where both tables have marks of the same topic, only what lies below both is compared, as one of them may
-    be behind; `everything` compares all rows. Payloads stay with Spark.
+    Where both tables have marks of the same topic, only rows below both are compared, as one table may be
+    behind; `everything` compares all rows. Payloads do not leave Spark.
 
-    Raises UsageError for a table that is not there, or has no coordinates.
+    Raises UsageError for a table that is absent or has no coordinates.
     """
     columns = [_columns(spark, left), _columns(spark, right)]
     common = [c for c in columns[0] if c in columns[1] and c not in (*records.COORDINATES, *ignore)]
@@ -73,11 +73,11 @@ def compare(
         sides[0]
         .alias("l")
         .join(sides[1].alias("r"), list(records.COORDINATES), "full")
-        .select(*records.COORDINATES, _verdict().alias("verdict"), _surplus().alias("surplus"))
+        .select(*records.COORDINATES, _difference().alias("difference"), _surplus().alias("surplus"))
     )
     counts = {
-        r["verdict"]: r["number"]
-        for r in joined.groupBy("verdict").agg(F.count("*").alias("number")).collect()
+        r["difference"]: r["number"]
+        for r in joined.groupBy("difference").agg(F.count("*").alias("number")).collect()
     }
     doubled = joined.agg(F.coalesce(F.sum("surplus"), F.lit(0)).alias("doubled")).first()
     assert doubled is not None
@@ -96,17 +96,17 @@ def compare(
 
 
 def _columns(spark: SparkSession, table: TableRef) -> list[str]:
-    facts = tables.describe(spark, table)
-    if facts is None:
+    info = tables.describe(spark, table)
+    if info is None:
         raise UsageError(f"there is no table {table}", "name a stream, a folder or a catalog name")
-    missing = [c for c in records.COORDINATES if c not in facts.schema.names]
+    missing = [c for c in records.COORDINATES if c not in info.schema.names]
     if missing:
         raise UsageError(f"{table} has no {', '.join(missing)}: its rows cannot be told apart")
-    return list(facts.schema.names)
+    return list(info.schema.names)
 
 
 def _both_have(spark: SparkSession, left: TableRef, right: TableRef) -> tuple[str | None, Marks | None]:
-    """The topic id and the lower marks of the two, or nothing where they are not of one topic."""
+    """The topic id and the lower marks of the two, or None where they are not of one topic."""
     states = []
     for table in (left, right):
         try:
@@ -126,13 +126,13 @@ def _hashed(
     if topic is not None and below is not None:
         rows = rows.where(within(topic, {p: (0, end) for p, end in below.items()}))
     content = F.to_json(F.struct(*[F.col(f"`{c}`") for c in columns]), {"ignoreNullFields": "false"})
-    told = rows.select(*records.COORDINATES, F.sha2(content, 256).alias("hash"))
-    return told.groupBy(*records.COORDINATES).agg(
+    hashed = rows.select(*records.COORDINATES, F.sha2(content, 256).alias("hash"))
+    return hashed.groupBy(*records.COORDINATES).agg(
         F.array_sort(F.collect_set("hash")).alias("hashes"), F.count(F.lit(1)).alias("rows")
     )
 
 
-def _verdict() -> Column:
+def _difference() -> Column:
     return (
         F.when(F.col("l.rows").isNull(), F.lit("only right"))
         .when(F.col("r.rows").isNull(), F.lit("only left"))
@@ -149,7 +149,7 @@ def _examples(joined: DataFrame, kinds: list[str]) -> dict[str, list[tuple[str, 
     found = {}
     for kind in sorted(kinds):
         rows = (
-            joined.where(F.col("verdict") == kind)
+            joined.where(F.col("difference") == kind)
             .orderBy(*records.COORDINATES)
             .limit(MOST_EXAMPLES)
             .collect()

@@ -1,4 +1,4 @@
-"""The bundle's jobs around dead letters: keep them in their table, and replay them."""
+"""The bundle's jobs for dead letters: store them in their table, and replay them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.selection import Selection
 from tidemark.dead_letters.service import DeadLetters
-from tidemark.operations.jobs import logs_of
+from tidemark.operations.jobs import configure_logs
 
 _LOOK_AGAIN_S = 30.0
 
@@ -21,11 +21,11 @@ _LOOK_AGAIN_S = 30.0
 def dead_letters_job(
     spark: SparkSession, settings: Settings, streams: Sequence[str] = (), *, available_now: bool = True
 ) -> dict[str, int]:
-    """Bring the DLQ topics into their tables: dead letters a stream. Endless unless `available_now`.
+    """Land the DLQ topics in their tables; returns the dead letters of each stream. Endless unless `available_now`.
 
-    Raises what ended a query.
+    Raises the error that ended a query.
     """
-    logs_of(settings)
+    configure_logs(settings)
     names = [n for n in streams or settings.streams if settings.stream(n).destination is not None]
     found = {name: DeadLetters.of(spark, settings, name) for name in names}
     queries: dict[str, Any] = {}
@@ -51,18 +51,18 @@ def replay_job(
     until: str = "",
     dry_run: bool = True,
 ) -> dict[str, Any]:
-    """Replay new dead letters, chosen by code and time (ISO 8601); counts of what became of them.
+    """Replay new dead letters, selected by code and time (ISO 8601); returns the counts of the results.
 
-    Raises UsageError for a time that is none.
+    Raises UsageError for an invalid time.
     """
-    logs_of(settings)
+    configure_logs(settings)
     selection = Selection(codes=tuple(codes), since=_time("since", since), until=_time("until", until))
     done = DeadLetters.of(spark, settings, stream).replay(selection, dry_run=dry_run, by="replay job")
     return done.as_dict()
 
 
 def dead_letters_of_stream(spark: SparkSession, settings: Settings, stream: str) -> DataFrame:
-    """The stream's dead letters with their status, for a look."""
+    """The stream's dead letters with their status."""
     return DeadLetters.of(spark, settings, stream).all()
 
 
@@ -71,5 +71,5 @@ def _time(name: str, written: str) -> datetime | None:
         return datetime.fromisoformat(written) if written else None
     except ValueError as error:
         raise UsageError(
-            f"{name} is {written}, no time", "write it like 2026-01-31T12:00:00+00:00"
+            f"{name} is {written}, not a time", "write it like 2026-01-31T12:00:00+00:00"
         ) from error

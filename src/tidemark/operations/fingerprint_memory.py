@@ -1,4 +1,4 @@
-"""The memory of `fingerprint` from outside: how large it is, and how to empty it."""
+"""The size of the fingerprint memory, and how to empty it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tidemark.streams.target import Target
 
 @dataclass(frozen=True)
 class Memory:
-    """Entries after the newest committed batch; `oldest` and `newest`: when they arrived, UTC.
+    """Entries after the newest committed batch; `oldest` and `newest`: their arrival, UTC.
 
-    Rejected, skipped and published-again records have an entry too, which nothing is equal to.
+    Rejected, skipped and published-again records have an entry too, which equals no other.
     """
 
     stream: str
@@ -35,7 +35,7 @@ class Memory:
 
 
 def memory_of(spark: SparkSession, target: Target) -> Memory:
-    """What the stream remembers. Reads the newest checkpoint only; safe beside a running stream.
+    """The fingerprints of the stream. Reads the newest checkpoint only; safe while the stream runs.
 
     Raises UsageError for a stream of another mode, LedgerError where the table has no marks yet.
     """
@@ -45,7 +45,7 @@ def memory_of(spark: SparkSession, target: Target) -> Memory:
     nothing = Memory(target.name, named, 0, None, None)
     if not named.startswith("fingerprint-") or target.checkpoint(named).position() is None:
         return nothing
-    # Spark makes the coordinator of state stores, which the reader asks, along with this.
+    # This makes Spark create the coordinator of state stores, which the reader needs.
     _ = spark.streams.active
     try:
         entries = spark.read.format("statestore").load(target.checkpoint(named).path)
@@ -66,11 +66,10 @@ def memory_of(spark: SparkSession, target: Target) -> Memory:
 
 
 def forget(spark: SparkSession, admin: KafkaAdmin, target: Target) -> LedgerState:
-    """Make a ledger commit after which the next start takes a fresh checkpoint, from the same marks.
+    """Make a ledger commit after which the next start takes a fresh checkpoint from the same marks.
 
-    No record is lost or lands twice by its coordinates. It is a commit of the stream's chain, so a running
-    stream is fenced and stops. Raises as `memory_of`, and LedgerError where the topic is another one than that
-    of the marks.
+    No record is lost or lands twice by its coordinates. The commit fences a running stream, which stops. Raises
+    as `memory_of`, and LedgerError where the topic was created again since.
     """
     state = with_completed(target, _state(spark, target))
     topic = admin.describe(target.stream.kafka_topic)

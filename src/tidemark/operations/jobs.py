@@ -1,4 +1,4 @@
-"""The bundle's jobs: one call each for a notebook, from settings to what was done."""
+"""The bundle's jobs: one call for each notebook, from settings to the result."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _COUNTED = ("read", "accepted", "rejected", "skipped", "duplicate")
 def ingest_job(
     spark: SparkSession, settings: Settings, streams: Sequence[str] = (), *, available_now: bool = True
 ) -> dict[str, dict[str, int]]:
-    """Land the streams, all by default; the records of each, by what became of them.
+    """Land the streams, all by default; returns the counts of each stream's records by route.
 
     Raises the failure of the first stream that stopped, once the others have ended.
     """
-    logs_of(settings)
+    configure_logs(settings)
     totals = _Totals()
     with telemetry_of(settings, spark) as telemetry:
         observers = [totals, *telemetry.observers]
@@ -42,20 +42,20 @@ def ingest_job(
 
 
 def create_tables_job(spark: SparkSession, settings: Settings, streams: Sequence[str] = ()) -> dict[str, str]:
-    """Create the streams' tables where they are absent: each table, and whether it was created or there.
+    """Create the streams' tables where they are absent; returns `created` or `there` for each table.
 
     Running it again changes nothing. Raises SchemaConflict where a table differs from its stream.
     """
-    logs_of(settings)
+    configure_logs(settings)
     found: dict[str, str] = {}
     for name in streams or list(settings.streams):
         for target in targets_of(spark, settings, name, run="create-tables"):
-            facts = tables.describe(spark, target.table)
-            found[str(target.table)] = "created" if facts is None else "there"
-            if facts is None:
-                facts = tables.create(spark, target.table, target.schema, target.destination)
+            info = tables.describe(spark, target.table)
+            found[str(target.table)] = "created" if info is None else "there"
+            if info is None:
+                info = tables.create(spark, target.table, target.schema, target.destination)
             evolve = target.stream.schema_evolution == "add-columns"
-            tables.check_schema(spark, target.table, facts, target.schema, evolve=evolve)
+            tables.check_schema(spark, target.table, info, target.schema, evolve=evolve)
     return found
 
 
@@ -68,10 +68,7 @@ def envelopes_of(
     first: int = 0,
     count: int = 20,
 ) -> DataFrame:
-    """Records as Kafka holds them, for a look: `ENVELOPE_COLUMNS` of [first, first + count).
-
-    Offsets that the topic does not have are left out.
-    """
+    """Records as Kafka has them: `ENVELOPE_COLUMNS` of [first, first + count), as far as the topic has them."""
     admin = KafkaAdmin(settings.kafka)
     topic = admin.describe(settings.stream(stream).kafka_topic)
     low, high = admin.earliest(topic).at(partition), admin.ends(topic).at(partition)
@@ -82,7 +79,7 @@ def envelopes_of(
     )
 
 
-def logs_of(settings: Settings) -> None:
+def configure_logs(settings: Settings) -> None:
     logs = settings.logging
     configure_logging(logs.format, logs.level, secret_fields=logs.secret_fields)
 

@@ -1,4 +1,4 @@
-"""Upkeep of a stream's tables: compaction, vacuum, old checkpoints, forgotten dead letters."""
+"""Maintenance of a stream's tables: compaction, vacuum, old checkpoints, closed dead letters."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tidemark.streams.target import Target
 log = structlog.get_logger(__name__)
 
 SHORTEST_RETENTION_HOURS = 168
-"""Delta's own seven days: a reader of an older version, and a RESTORE to it, still find their files."""
+"""Delta's own seven days: readers of older versions and a RESTORE still find their files."""
 
 
 @dataclass(frozen=True)
-class Done:
-    """One piece of upkeep. `files`: removed by it; for a compaction the small files it put together."""
+class MaintenanceResult:
+    """One maintenance step. `files`: those it removed; of a compaction, the small files that it combined."""
 
     table: str
     what: str
@@ -43,10 +43,10 @@ class Done:
 
 
 @dataclass(frozen=True)
-class MaintenanceResult:
-    """What to do. `today` is given, so that a closed COB date is one by the caller's clock.
+class Maintenance:
+    """The options of a run. `today`: the date by which COB dates are closed.
 
-    `open_partitions`: compact the partitions that still receive records too.
+    `open_partitions`: also compact the partitions that still receive records.
     """
 
     today: date
@@ -63,11 +63,11 @@ class MaintenanceResult:
             )
 
 
-def maintain(spark: SparkSession, target: Target, how: MaintenanceResult) -> Iterator[Done]:
-    """Each piece as it is done. None of them is a ledger commit or moves a mark; a stream may write meanwhile.
+def maintain(spark: SparkSession, target: Target, how: Maintenance) -> Iterator[MaintenanceResult]:
+    """Yields each step as it is done. None is a ledger commit or moves a mark; a stream may write meanwhile.
 
-    Rows stay as they are: OPTIMIZE rearranges files, VACUUM removes those that no version in the retention
-    needs, and only checkpoints that no ledger commit names any more are deleted.
+    Rows do not change: OPTIMIZE rearranges files, VACUUM removes files that no version in the retention needs,
+    and only checkpoints that no ledger commit names any more are deleted.
     """
     landed = [target.table] if target.decode is None else [target.table, *_dead_letters_of(target)]
     for table in landed:
@@ -90,15 +90,15 @@ def _dead_letters_of(target: Target) -> tuple[TableRef, TableRef]:
 
 
 def _closed_dates(target: Target, today: date) -> str | None:
-    """The partitions of COB dates that are over, as a condition: nothing is added there any more. None for a
-    table that is not partitioned by them.
+    """A condition for the partitions of past COB dates, which receive no more records. None for a table that is
+    not partitioned by them.
     """
     cob = target.stream.cob.column if target.stream.cob is not None else None
     partitioned = cob is not None and cob in target.destination.partition_columns
     return f"`{cob}` < DATE'{today.isoformat()}'" if partitioned else None
 
 
-def _compact(spark: SparkSession, table: TableRef, where: str = "") -> Done:
+def _compact(spark: SparkSession, table: TableRef, where: str = "") -> MaintenanceResult:
     with commit_lock(table):
         found = (
             spark.sql(f"OPTIMIZE {table.sql}" + (f" WHERE {where}" if where else ""))
@@ -107,18 +107,18 @@ def _compact(spark: SparkSession, table: TableRef, where: str = "") -> Done:
         )
     removed = int(found["numFilesRemoved"]) if found is not None else 0
     added = int(found["numFilesAdded"]) if found is not None else 0
-    return _told(table, "compacted", removed, f"into {added} files" + (f", {where}" if where else ""))
+    return _result(table, "compacted", removed, f"into {added} files" + (f", {where}" if where else ""))
 
 
-def _vacuum(spark: SparkSession, table: TableRef, how: MaintenanceResult) -> Done:
+def _vacuum(spark: SparkSession, table: TableRef, how: Maintenance) -> MaintenanceResult:
     dry = spark.sql(f"VACUUM {table.sql} RETAIN {how.retention_hours} HOURS DRY RUN").count()
     if dry:
         spark.sql(f"VACUUM {table.sql} RETAIN {how.retention_hours} HOURS")
-    return _told(table, "vacuumed", dry, f"kept {how.retention_hours} h")
+    return _result(table, "vacuumed", dry, f"kept {how.retention_hours} h")
 
 
-def _old_checkpoints(spark: SparkSession, target: Target) -> Iterator[Done]:
-    """A checkpoint that the newest ledger commit does not name is never started from again."""
+def _old_checkpoints(spark: SparkSession, target: Target) -> Iterator[MaintenanceResult]:
+    """No start uses a checkpoint that the newest ledger commit does not name."""
     if tables.describe(spark, target.table) is None:
         return
     newest = read_state(DeltaLog(spark, target.table), accept_emptied=True).newest
@@ -128,14 +128,14 @@ def _old_checkpoints(spark: SparkSession, target: Target) -> Iterator[Done]:
     files = files_at(folder)
     seq = _seq_of(newest.checkpoint)
     for name in files.names(folder):
-        # A start that is under way has made its own already, with a higher seq than the newest commit's.
+        # The checkpoint of a start in progress has a higher seq than the newest commit's.
         if (
             name != newest.checkpoint
             and _seq_of(name) is not None
             and (seq is None or (_seq_of(name) or 0) < seq)
         ):
             files.delete(f"{folder}/{name}")
-            yield _told(target.table, "checkpoint removed", 1, name)
+            yield _result(target.table, "checkpoint removed", 1, name)
 
 
 def _seq_of(checkpoint: str) -> int | None:
@@ -145,9 +145,9 @@ def _seq_of(checkpoint: str) -> int | None:
 
 
 def _forget_dead_letters(
-    spark: SparkSession, table: DeadLetterTable, how: MaintenanceResult
-) -> Iterator[Done]:
-    """Resolved and discarded dead letters whose last event is older, with their bytes and their events."""
+    spark: SparkSession, table: DeadLetterTable, how: Maintenance
+) -> Iterator[MaintenanceResult]:
+    """Deletes resolved and discarded dead letters whose last event is older, with their bytes and events."""
     assert how.forget_letters_after is not None
     if not table.exists(spark):
         return
@@ -161,10 +161,10 @@ def _forget_dead_letters(
     count = old.count()
     if count:
         table.forget(old)
-    yield _told(table.facts, "dead letters forgotten", count, f"closed before {before:%Y-%m-%d}")
+    yield _result(table.facts, "dead letters forgotten", count, f"closed before {before:%Y-%m-%d}")
 
 
-def _told(table: TableRef, what: str, files: int, detail: str) -> Done:
-    done = Done(str(table), what, files, detail)
-    log.info("upkeep", **done.as_dict())
+def _result(table: TableRef, what: str, files: int, detail: str) -> MaintenanceResult:
+    done = MaintenanceResult(str(table), what, files, detail)
+    log.info("maintained", **done.as_dict())
     return done

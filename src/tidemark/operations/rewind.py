@@ -1,4 +1,4 @@
-"""Set a stream's marks by hand, back or forward, with what is skipped on record."""
+"""Sets a stream's marks by hand, back or forward, and records the skipped offsets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class RewindTarget:
-    """Where the marks are to go: exactly one of these. Partitions that `offsets` leaves out stay."""
+    """The new marks: exactly one of these. Partitions that `offsets` does not name stay."""
 
     offsets: Mapping[int, int] | None = None
     time: datetime | None = None
@@ -41,7 +41,7 @@ class RewindTarget:
 @dataclass(frozen=True)
 class RewindResult:
     """A rewind, planned or made: `version` is None for a plan. `skipped`: partition to [from, to) that no
-    query will read; `again`: partition to [from, to) that is read once more, and lands nothing twice.
+    query will read; `again`: partition to [from, to) that is read again, and lands nothing twice.
     `completed`: marks up to which the dead letters are published too.
     """
 
@@ -54,7 +54,7 @@ class RewindResult:
 
     @property
     def skipped(self) -> dict[int, tuple[int, int]]:
-        """Below the old marks, too, where a crash left rejected records unpublished."""
+        """Includes offsets below the old marks where a crash left rejected records unpublished."""
         ahead = self.before.behind(self.after)
         return {p: (min(low, self.completed.at(p)), high) for p, (low, high) in ahead.items()}
 
@@ -77,8 +77,8 @@ class RewindResult:
 def plan_rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: RewindTarget) -> RewindResult:
     """What `rewind` would set. Changes nothing.
 
-    Raises UsageError for a partition that the topic has not, or an offset outside of what it holds, and
-    LedgerError where there are no marks to move, or rows and marks do not belong together.
+    Raises UsageError for a partition or an offset that the topic does not have, and LedgerError where there are
+    no marks to move, or rows and marks do not belong together.
     """
     topic = admin.describe(target.stream.kafka_topic)
     state = _state(spark, target, topic)
@@ -87,10 +87,10 @@ def plan_rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: Rewi
 
 
 def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: RewindTarget) -> RewindResult:
-    """Move the marks in one ledger commit. A running stream is fenced by it; the next start goes on from there.
+    """Move the marks in one ledger commit. It fences a running stream; the next start resumes from the new marks.
 
-    Back: what is read again lands by coordinates, so rows that are there stay single. Forward: the skipped
-    ranges are in the commit (`jumped`), and land no more unless the marks go back.
+    Back: records that are read again land by coordinates, so no row is doubled. Forward: the skipped ranges are
+    in the commit (`jumped`), and do not land unless the marks go back.
     """
     topic = admin.describe(target.stream.kafka_topic)
     state = _state(spark, target, topic)
@@ -109,7 +109,7 @@ def rewind(spark: SparkSession, admin: KafkaAdmin, target: Target, to: RewindTar
 
 
 def published_after(state: LedgerState, marks: Marks) -> Marks:
-    """Where marks stay or go back, dead letters that a crash left unpublished are still to come."""
+    """Published marks after a rewind. Where marks do not advance, dead letters may still be unpublished."""
     ahead = state.marks.behind(marks)
     return Marks({p: o if p in ahead else min(o, state.published.at(p)) for p, o in marks.items()})
 

@@ -1,1 +1,1 @@
-"""Where records end: the Delta table with its ledger, and the dead letter queue."""
+"""The Delta table with its ledger."""

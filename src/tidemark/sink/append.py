@@ -28,7 +28,7 @@ from tidemark.sink.table_log import DeltaLog, LogPage
 @dataclass(frozen=True)
 class Committed:
     """The commit that this attempt made: its place in the log, and what it added. `replay_seq`: the newest of
-    the replays' chain that was seen on the way.
+    the replays' chain among the entries since its base, 0 without one.
     """
 
     version: int
@@ -39,59 +39,86 @@ class Committed:
     replay_seq: int = 0
 
 
-Arrived = Callable[[SparkSession, TableRef, LedgerCommit], Committed | None]
-"""Looks for an attempt's commit in the log."""
+Arrived = Callable[[LogPage, TableRef, LedgerCommit], Committed | None]
+"""Finds an attempt's commit among the entries after its base; None where it is not there."""
 
 
-def append(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit) -> Committed:
-    """Append `rows` as the ledger commit `own`, if nobody committed to the ledger since `own.base`.
+def written_in(page: LogPage, table: TableRef, ledger_commit: LedgerCommit) -> Committed | None:
+    """The commit that this attempt made, or None if its token is not in the log. In: the entries after its base.
 
-    `rows` may be empty: the commit is made all the same. Delta skips a transaction version that is not
-    higher than the recorded one, in silence, and can answer a commit that it made with an error: so
-    what counts is whether this attempt's token is in the log.
-
-    Raises Fenced if another run committed instead; RestartStream after a RESTORE; LedgerError if the table
-    was emptied since `own.base`; RetriableError if a commit of this run came between, or the write was
-    skipped for no visible reason. Any other error of the write is raised as it is when the token is not in
-    the log.
+    Raises Fenced, RestartStream, LedgerError or RetriableError as `append`. The next commit's base is above
+    these entries, so a RESTORE or an emptied table among them is found here or never.
     """
-    found = write_ledger_commit(rows, table, ledger_commit, written)
-    if found is None:
-        raise RetriableError(
-            f"the write of {ledger_commit.token} to {table} was skipped: seq {ledger_commit.seq} is taken already"
-        )
-    return found
+    entry = find_token(page, ledger_commit.token)
+    if entry is None:
+        other = foreign_commit(page, ledger_commit.run)
+        if other is not None:
+            raise _fenced(table, other)
+        if any(is_chained(e) for e in page.entries):
+            raise RetriableError(f"this run itself committed to {table} since version {ledger_commit.base}")
+        return None
+    if restored_since(page, ledger_commit.base):
+        raise RestartStream(f"{table} was restored to an older version while the stream ran")
+    for each in page.entries:
+        refuse_emptied(each)
+    return Committed(
+        entry.version,
+        entry.rows_written,
+        ledger_commit,
+        entry.files_written,
+        entry.bytes_written,
+        replay_seq=newest_replay_seq(page),
+    )
 
 
-def write_ledger_commit(
-    rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, arrived: Arrived
-) -> Committed | None:
-    """The append itself: what `arrived` finds in the log afterwards, also after an error; else the error.
+def append(
+    rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, arrived: Arrived = written_in
+) -> Committed:
+    """Append `rows` as this ledger commit, if nobody committed to the ledger since its base.
 
-    None where Delta skipped it in silence.
+    `rows` may be empty: the commit is made all the same. Raises Fenced if another run committed instead;
+    RestartStream after a RESTORE; LedgerError if the table was emptied since the base; RetriableError if a
+    commit of this run came between, or the write was skipped. Any other error of the write is raised
+    unchanged when the token is not in the log.
     """
-    spark = rows.sparkSession
+    writer = (
+        rows.write.format("delta")
+        .mode("append")
+        .option("txnAppId", ledger_commit.txn_app)
+        .option("txnVersion", str(ledger_commit.seq))
+        .option("userMetadata", ledger_commit.to_json())
+    )
+    write = (lambda: writer.saveAsTable(table.sql)) if table.path is None else lambda: writer.save(table.path)
+    return make_commit(write, rows.sparkSession, table, ledger_commit, arrived)
+
+
+def make_commit(
+    write: Callable[[], object],
+    spark: SparkSession,
+    table: TableRef,
+    ledger_commit: LedgerCommit,
+    arrived: Arrived,
+) -> Committed:
+    """Call `write`, and return the commit that `arrived` finds in the log, also after an error of the write.
+
+    Delta skips a transaction version that is not higher than the recorded one without an error, and can answer
+    a commit that it made with an error: so only the attempt's token in the log counts.
+    """
     failure: Exception | None = None
     with commit_lock(table):
-        writer = (
-            rows.write.format("delta")
-            .mode("append")
-            .option("txnAppId", ledger_commit.txn_app)
-            .option("txnVersion", str(ledger_commit.seq))
-            .option("userMetadata", ledger_commit.to_json())
-        )
         try:
-            if table.path is not None:
-                writer.save(table.path)
-            else:
-                writer.saveAsTable(table.sql)
+            write()
         except Exception as error:
             failure = error
-    # Outside the handler: what the log says must not be taken for a consequence of the failure.
-    found = arrived(spark, table, ledger_commit)
-    if found is None and failure is not None:
+    # Outside the handler: an error in here must not be taken for a consequence of the failure.
+    found = arrived(commits_since(DeltaLog(spark, table), ledger_commit.base), table, ledger_commit)
+    if found is not None:
+        return found
+    if failure is not None:
         raise failure
-    return found
+    raise RetriableError(
+        f"the write of {ledger_commit.token} to {table} was skipped: seq {ledger_commit.seq} is taken already"
+    )
 
 
 def append_nothing(
@@ -117,7 +144,7 @@ def state_after(committed: Committed, before: LedgerState) -> LedgerState:
 
 
 def check_still_ours(table: TableRef, known: LedgerState, now: LedgerState, *, run: str) -> None:
-    """Compare the ledger with what this run knew of it, before a batch.
+    """Compare the ledger with the state that this run knows, before a batch.
 
     Raises RestartStream after a RESTORE, LedgerError if the table was dropped and created again, Fenced
     if another run committed.
@@ -138,38 +165,4 @@ def _fenced(table: TableRef, other: LedgerCommit) -> Fenced:
     return Fenced(
         f"another writer committed seq {other.seq} ({other.token}) to {table}; nothing more is written here",
         "one writer per stream: stop the other one, then start this one again",
-    )
-
-
-def written(spark: SparkSession, table: TableRef, ledger_commit: LedgerCommit) -> Committed | None:
-    """The commit that this attempt made, or None if its token is not in the log after `own.base`.
-
-    Raises Fenced, RestartStream, LedgerError or RetriableError where the log says so, as `append` does.
-    """
-    return written_in(commits_since(DeltaLog(spark, table), ledger_commit.base), table, ledger_commit)
-
-
-def written_in(page: LogPage, table: TableRef, ledger_commit: LedgerCommit) -> Committed | None:
-    """As `written`, in: the entries after `own.base`. The next commit's base is above them, so what happened
-    to the table among them is looked for here or never.
-    """
-    entry = find_token(page, ledger_commit.token)
-    if entry is None:
-        other = foreign_commit(page, ledger_commit.run)
-        if other is not None:
-            raise _fenced(table, other)
-        if any(is_chained(e) for e in page.entries):
-            raise RetriableError(f"this run itself committed to {table} since version {ledger_commit.base}")
-        return None
-    if restored_since(page, ledger_commit.base):
-        raise RestartStream(f"{table} was restored to an older version while the stream ran")
-    for each in page.entries:
-        refuse_emptied(each)
-    return Committed(
-        entry.version,
-        entry.rows_written,
-        ledger_commit,
-        entry.files_written,
-        entry.bytes_written,
-        replay_seq=newest_replay_seq(page),
     )

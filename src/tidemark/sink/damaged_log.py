@@ -13,9 +13,9 @@ _FILE = re.compile(r"FAILED_READ_FILE\S*\] [^\n]*?(\S+/_delta_log/\S+?\.(?:json|
 
 @contextmanager
 def log_readable() -> Iterator[None]:
-    """Raises LedgerError where what is inside fails on a file of a table's log; other errors pass by.
+    """Raises LedgerError where the block fails on a file of a table's log; other errors pass unchanged.
 
-    An empty newest commit, as a power failure leaves it, is no error to Delta: that commit is not there.
+    Delta ignores an empty newest commit, as a power failure leaves it.
     """
     try:
         yield

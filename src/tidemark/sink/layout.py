@@ -1,6 +1,6 @@
-"""Which columns a new table is partitioned and clustered by, and which it cannot be; what to do instead.
+"""The columns that a new table cannot be partitioned or clustered by, with hints.
 
-The start and `tidemark check` ask the same functions.
+Used at the start and by `tidemark check`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INVALID_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 
 @dataclass(frozen=True)
 class LayoutFault:
-    """`key` is one of the destination's; empty where the columns themselves are at fault."""
+    """`key` is a key of the destination; empty where the columns themselves are wrong."""
 
     key: str
     problem: str
@@ -45,7 +45,7 @@ def column_in(schema: T.StructType, name: str) -> str | None:
 
 
 def layout_faults(destination: Destination, schema: T.StructType) -> Iterator[LayoutFault]:
-    """What Delta, or a reader of the table, could not do."""
+    """Layouts that Delta, or a reader of the table, does not support."""
     raw = records.PAYLOAD in schema.names
     named = (("partition-columns", destination.partition_columns), ("cluster-by", destination.cluster_by))
     for key, columns in named:

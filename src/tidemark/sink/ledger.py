@@ -1,4 +1,4 @@
-"""The ledger: which marks a table stands at, read from its own log.
+"""The ledger: the marks of a table, read from its own log.
 
 The functions are pure over log entries, so that the random-schedule model in the tests runs them too.
 """
@@ -28,13 +28,12 @@ _FIRST_PAGE = 20
 
 @dataclass(frozen=True)
 class LedgerState:
-    """What the log says at `version`: the base of the next ledger commit.
+    """The ledger at `version`, the base of the next ledger commit.
 
     `newest` is the newest commit of the stream's chain in log order; seq, high water and topic id are
-    its. `newest_at` is its time, naive UTC, None where it was made by this process just now. `marks` and
-    `done` are those in effect, both of which a RESTORE since then lowers: `restored` is true then, and a new
-    generation has to be opened before anything is written. `undone` and `replay_seq` are those that the next
-    ledger commit passes on.
+    its. `newest_at` is its time, naive UTC, None where this process has just made it. `marks` and `published`
+    are those in effect, which a RESTORE since then lowers: `restored` is true then, and a new generation has to
+    be opened before anything is written. The next ledger commit passes on `undone` and `replay_seq`.
     """
 
     version: int
@@ -54,7 +53,7 @@ class LedgerState:
 
     @property
     def resume(self) -> Marks:
-        """Where a fresh checkpoint starts: dead letters of [done, marks) may be missing still."""
+        """Where a fresh checkpoint starts: dead letters of [published, marks) may be missing."""
         return self.marks.lowest(self.published)
 
     @property
@@ -81,16 +80,16 @@ class LedgerState:
         )
 
     def published_at_least(self, position: Marks) -> LedgerState:
-        """A checkpoint's committed position proves that the dead letters are complete up to there."""
+        """The state where dead letters are published up to `position`, as a checkpoint's commit proves."""
         return replace(self, published=self.published.highest(position.lowest(self.marks)))
 
 
 def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerState:
-    """The table's state, reading as little of the log as decides it.
+    """The table's state; reads no more of the log than needed.
 
     Raises LedgerError where the table was replaced, overwritten or emptied since the ledger commit whose marks
-    hold, and where a RESTORE leads to a version that the log no longer has. `accept_emptied` is for
-    those who set the marks by hand: neither is raised then, and marks that nobody can tell are empty.
+    hold, and where a RESTORE leads to a version that the log no longer has. With `accept_emptied`, for setting
+    the marks by hand, neither is raised, and unknown marks are empty.
     """
     limit = _FIRST_PAGE
     while True:
@@ -101,7 +100,7 @@ def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerStat
             if page.complete:
                 raise LedgerError(
                     f"the table's log no longer has version {missing.version}, which a RESTORE went back to",
-                    "tell where to go on: tidemark adopt",
+                    "choose where to go on: tidemark adopt",
                 ) from None
             limit *= 8
 
@@ -122,7 +121,7 @@ def state_of(page: LogPage, *, accept_emptied: bool = False) -> LedgerState:
     marks, published = _in_effect(page, newest, accept_emptied=accept_emptied)
     undone = newest.undone
     for restore in restores:
-        back_to = _told_version(page, restore, lenient=accept_emptied)
+        back_to = _oldest_restored(page, restore, lenient=accept_emptied)
         undone = with_restore(undone, back_to=back_to, restored_at=restore.version)
     return LedgerState(
         version=page.version,
@@ -155,14 +154,14 @@ def commits_since(read_log: ReadLog, version: int) -> LogPage:
 
 
 def find_token(page: LogPage, token: str) -> LogEntry | None:
-    """The entry that this very attempt wrote. A write succeeded if and only if there is one."""
+    """The entry that this attempt wrote. A write succeeded if and only if there is one."""
     return next(
         (e for e in page.entries if e.ledger_commit is not None and e.ledger_commit.token == token), None
     )
 
 
 def foreign_commit(page: LogPage, run: str) -> LedgerCommit | None:
-    """The newest commit of the chain that another run wrote: whoever finds one is fenced."""
+    """The newest commit of the chain that another run wrote: a writer that finds one is fenced."""
     return next(
         (
             e.ledger_commit
@@ -190,15 +189,15 @@ def newest_replay_seq(page: LogPage) -> int:
 
 
 def in_generation(state: LedgerState, topic_id: str) -> LedgerState:
-    """The state as it concerns one incarnation of the topic: a topic created again starts at nothing."""
+    """The state for one incarnation of the topic: a topic created again starts without marks."""
     if state.newest is None or state.newest.topic_id == topic_id:
         return state
     return replace(state, marks=Marks(), published=Marks(), high_water=Marks(), restored=False)
 
 
 def _in_effect(page: LogPage, newest: LedgerCommit, *, accept_emptied: bool) -> tuple[Marks, Marks]:
-    """Marks and done that hold now, the lowest where several may. They may be too low, as rows below the
-    high water land by coordinates. Those of an older incarnation of the topic say nothing of this one.
+    """Marks and published marks in effect, the lowest where several may be. Too low ones are harmless, as rows
+    below the high water land by coordinates. Those of an older incarnation of the topic do not count.
     """
     try:
         found = commits_in_effect(page, page.version, accept_emptied=accept_emptied)
@@ -216,8 +215,8 @@ def _in_effect(page: LogPage, newest: LedgerCommit, *, accept_emptied: bool) -> 
     return reduce(Marks.lowest, (o.marks for o in same)), reduce(Marks.lowest, (o.published for o in same))
 
 
-def _told_version(page: LogPage, restore: LogEntry, *, lenient: bool) -> int:
-    """The oldest version that a RESTORE may have gone back to: rather a dead letter too many is open again."""
+def _oldest_restored(page: LogPage, restore: LogEntry, *, lenient: bool) -> int:
+    """The oldest version that a RESTORE may have gone back to: at worst a dead letter too many is reopened."""
     try:
         return restored_versions(page, restore)[-1]
     except NeedsOlderEntries:

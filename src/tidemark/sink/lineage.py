@@ -33,13 +33,13 @@ def is_chained(entry: LogEntry) -> bool:
 def commits_in_effect(
     page: LogPage, version: int, *, accept_emptied: bool = False
 ) -> tuple[LedgerCommit | None, ...]:
-    """The ledger commits whose marks may hold at `version`, None among them for those before the first one.
+    """The ledger commits whose marks may hold at `version`; None stands for a version before the first one.
 
-    It is the newest one at or below `version`. Where a RESTORE comes first, or fell between the version at
-    which that commit read its marks and the commit itself, it is that of the restored version: one of
-    several, where the log does not say which version that was.
+    It is the newest one at or below `version`. Where a RESTORE is newer, or lies between the base of that
+    commit and the commit itself, it is that of the restored version: one of several, where the log does not
+    tell which version that was.
 
-    Raises LedgerError where the table may have been emptied on this way, unless `accept_emptied`;
+    Raises LedgerError where the table may have been emptied since, unless `accept_emptied`;
     NeedsOlderEntries where the page does not reach far enough.
     """
     for entry in _at_or_below(page, version):
@@ -71,8 +71,8 @@ def entries_between(page: LogPage, after: int, before: int | None = None) -> Ite
 def restored_versions(page: LogPage, restore: LogEntry) -> list[int]:
     """The versions that a RESTORE may have gone back to, newest first.
 
-    By timestamp the log holds a text without a zone. The marks of the oldest of them are not the lowest,
-    where marks went back in between: all of them count.
+    For a RESTORE by timestamp the log holds a text without a zone. All candidates count, as the marks of the
+    oldest are not the lowest where marks went back in between.
     """
     version = restore.parameters.get("version")
     if version not in (None, "", "null"):
@@ -99,12 +99,12 @@ def _of_restored(
 
 
 def takes_rows_away(entry: LogEntry) -> bool:
-    """Whether this commit, as a RESTORE, may have taken away rows that were there before."""
+    """Whether this commit may have removed rows, as a RESTORE does."""
     return entry.operation == RESTORE or _emptied_by(entry) is not None
 
 
 def refuse_emptied(entry: LogEntry) -> None:
-    """Raises LedgerError if this commit took all rows away."""
+    """Raises LedgerError if this commit removed all rows."""
     what = _emptied_by(entry)
     if what is not None:
         raise LedgerError(

@@ -1,4 +1,4 @@
-"""A Delta table's log read from its commit files, without Spark: for commands that only look."""
+"""A Delta table's log read from its commit files, without Spark, for commands that only read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _COMMIT = re.compile(r"(\d{20})\.json")
 
 @dataclass(frozen=True)
 class LogFiles:
-    """What `DeltaLog` says of a table that is a folder, by the `commitInfo` of its commits.
+    """The same pages as `DeltaLog` for a table that is a folder, from the `commitInfo` of its commits.
 
-    A table whose commits lie elsewhere (`catalogManaged`) has a name, not a folder, and is read by Spark.
+    A table whose commits are elsewhere (`catalogManaged`) has a name, not a folder, and is read by Spark.
     """
 
     files: Files
@@ -68,13 +68,11 @@ def logs_in(files_at: Callable[[str], Files]) -> Callable[[TableRef], ReadLog | 
 
 
 def _texts(values: dict[str, Any] | None) -> dict[str, str]:
-    """A map of texts as `DESCRIBE HISTORY` gives it: what is null is left out."""
+    """A map of texts as in `DESCRIBE HISTORY`, without nulls."""
     return {k: v if isinstance(v, str) else json.dumps(v) for k, v in (values or {}).items() if v is not None}
 
 
 def _moment(milliseconds: int | None) -> datetime | None:
-    return (
-        None
-        if milliseconds is None
-        else datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)
-    )
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""Delta's table properties: those a table is created with, and those that the ledger cannot live with."""
+"""Delta's table properties: those a table is created with, and those that break the ledger."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REFUSING = ("IllegalArgument", "UnsupportedOperation", "Parse", "[DELTA_", "Del
 
 
 def properties_of(destination: Destination, schema: T.StructType) -> dict[str, str]:
-    """What a new table is created with; the configuration's win, in whatever letter case they are written."""
+    """The properties of a new table; those of the configuration win, in any letter case."""
     statistics = statistics_property(destination, schema)
     ours = {**OWN, **({PROPERTY: statistics} if statistics is not None else {})}
     written = {name.lower() for name in destination.properties}
@@ -36,8 +36,8 @@ def properties_of(destination: Destination, schema: T.StructType) -> dict[str, s
 
 
 def forgetful(properties: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Properties under which the ledger would be forgotten while it is needed: name, why, what to do. In what
-    to do, `{table}` stands for the table.
+    """Properties under which Delta forgets parts of the ledger while they are needed: name, reason, hint. In
+    the hint, `{table}` stands for the table.
     """
     for name, value in properties.items():
         if name.lower() == TRANSACTION_RETENTION.lower():
@@ -49,8 +49,8 @@ def forgetful(properties: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 
 def refused(error: Exception, destination: Destination) -> ConfigError | None:
-    """The error with the names of the properties that Delta speaks of; None where it speaks of none."""
-    about = {name: destination.properties[name] for name in spoken_of(error, destination)}
+    """A ConfigError that names the properties in Delta's error; None where there are none."""
+    about = {name: destination.properties[name] for name in named_in(error, destination)}
     if not about:
         return None
     listed = ", ".join(f"{name} = {value}" for name, value in about.items())
@@ -59,8 +59,8 @@ def refused(error: Exception, destination: Destination) -> ConfigError | None:
     )
 
 
-def spoken_of(error: Exception, destination: Destination) -> list[str]:
-    """The configured properties that an error is about. Delta names some by their values alone."""
+def named_in(error: Exception, destination: Destination) -> list[str]:
+    """The configured properties that an error names. Delta names some by their values alone."""
     text = summary_of_error(error)
     if not any(sign in type(error).__name__ or sign in text for sign in _REFUSING):
         return []

@@ -1,8 +1,8 @@
 """Rows of replayed records: ledger commits in a chain of their own, next to a running stream's.
 
-A replay decides what the table lacks, and appends it later without reading: neither conflicts with the other.
-That is sound while the stream writes only where no replay does, above what is completed. A stream whose marks
-went back writes below that again, so it fences the replays that decided before.
+A replay decides which rows the table lacks and appends them later without reading, so that it does not conflict
+with the stream. That is sound while the stream writes only above what is completed, where no replay writes. A
+stream whose marks went back writes below that again, so it fences the replays that decided before.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import structlog
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.config.destination import TableRef
 from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, RetriableError
 from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
-from tidemark.sink.append import Committed, write_ledger_commit
-from tidemark.sink.ledger import LedgerState, commits_since, find_token
+from tidemark.sink.append import Committed, append
+from tidemark.sink.ledger import LedgerState, find_token
 from tidemark.sink.lineage import takes_rows_away
-from tidemark.sink.table_log import DeltaLog, LogPage, as_of_now
+from tidemark.sink.table_log import LogPage, as_of_now
 
 log = structlog.get_logger(__name__)
 
@@ -32,13 +32,13 @@ def in_replay_chain(
 ) -> Committed:
     """One commit of the replays' chain: `attempt`, given a state and the seq that follows it.
 
-    Where another commit of the chain came first, both again on a state that is read anew. What the attempt
-    lands is to be decided after the state was read. Raises LedgerError where no seq is accepted.
+    Where another commit of the chain came first, the state is read and the attempt made again. The attempt must
+    decide its rows after the state was read. Raises LedgerError where no seq is accepted.
     """
     tried = 0
     for number in range(1, _MOST_ATTEMPTS):
         state = read()
-        # A ledger that was adopted does not know the newest seq, though Delta does: higher ones are tried.
+        # An adopted ledger does not know the newest seq, though Delta does: higher ones are tried.
         tried = state.replay_seq + 1 if state.replay_seq >= tried else tried * 2
         try:
             return attempt(state, tried)
@@ -66,34 +66,25 @@ def not_in_table(rows: DataFrame, table: TableRef) -> DataFrame:
 
 
 def append_replayed(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit) -> Committed:
-    """Append `rows`, which must not be read from the table any more, as the REPLAY commit `own`.
+    """Append `rows`, which must no longer be read from the table, as this REPLAY commit.
 
-    It adds without reading, so it conflicts with no append of the stream, and the stream with none of it.
-    Raises RetriableError where another commit of the chain was made since `own.base`, the seq is not above
-    one that the log has forgotten, or the table was restored or emptied meanwhile: then it has to be looked
-    into again.
+    It adds without reading, so it conflicts with no append of the stream, and no append with it. Raises
+    RetriableError where another commit of the chain was made since its base, its seq is not above one that the
+    log has forgotten, or the table was restored or emptied meanwhile: the rows have to be decided again then.
     """
-    found = write_ledger_commit(rows, table, ledger_commit, replay_written)
-    if found is None:
-        raise RetriableError(
-            f"the write of {ledger_commit.token} to {table} was skipped: seq {ledger_commit.seq} is taken already"
-        )
-    return found
-
-
-def replay_written(spark: SparkSession, table: TableRef, ledger_commit: LedgerCommit) -> Committed | None:
-    """The REPLAY commit of this attempt, if it is in the log. Raises RetriableError as `append_replayed`."""
-    return replay_written_in(commits_since(DeltaLog(spark, table), ledger_commit.base), table, ledger_commit)
+    return append(rows, table, ledger_commit, replay_written_in)
 
 
 def replay_written_in(page: LogPage, table: TableRef, ledger_commit: LedgerCommit) -> Committed | None:
-    """As `replay_written`, in: the entries after `own.base`. Where rows were taken away among them, what was
-    found in the table before may be gone: it has to be looked into again.
+    """The REPLAY commit of this attempt, or None if it is not in the log. In: the entries after its base.
+
+    Raises RetriableError as `append_replayed`: where rows were removed, rows that the replay found in the table
+    may be gone.
     """
     entry = find_token(page, ledger_commit.token)
     if entry is not None:
         if any(takes_rows_away(e) for e in page.entries):
-            raise RetriableError(f"rows of {table} were taken away while {ledger_commit.token} was decided")
+            raise RetriableError(f"rows of {table} were removed while {ledger_commit.token} was decided")
         return Committed(entry.version, entry.rows_written, ledger_commit)
     if any(e.ledger_commit is not None and e.ledger_commit.kind is CommitKind.REPLAY for e in page.entries):
         raise RetriableError(f"another replay committed to {table} since version {ledger_commit.base}")

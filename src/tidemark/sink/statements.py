@@ -1,19 +1,23 @@
-"""Delta's statements, in Spark's own words: its Python API needs a plugin in a server of Spark Connect."""
+"""Delta's statements as Spark's own SQL and MERGE: its Python API needs a plugin in a Spark Connect server."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
+from tidemark.contract import records
+
+Ranges: TypeAlias = Mapping[int, tuple[int, int]]
+"""Offsets [start, end) of each partition."""
 
 
 def merge_into(rows: DataFrame, table: TableRef, condition: Column) -> Any:
-    """A MERGE of `rows`, whose columns are `s.…`, into the table, whose columns `column_of` names.
+    """A MERGE of `rows`, with columns `s.…`, into the table, with the columns of `column_of`.
 
     Its `whenMatched`, `whenNotMatched` and `merge` are those of Spark's `DataFrame.mergeInto`.
     """
@@ -23,6 +27,27 @@ def merge_into(rows: DataFrame, table: TableRef, condition: Column) -> Any:
 def column_of(table: TableRef, name: str) -> Column:
     """A column of a MERGE's target, which has no alias."""
     return F.col(f"{table.sql}.{quoted(name)}")
+
+
+def within(topic_id: str, ranges: Ranges, *, of: str = "t") -> Column:
+    """Literal bounds on the coordinates of the table `of`, by which Delta leaves files out."""
+    return (F.col(f"{of}.{records.TOPIC_ID}") == topic_id) & in_ranges(ranges, of=of)
+
+
+def in_ranges(ranges: Ranges, *, of: str | None = None) -> Column:
+    """Literal bounds on partition and offset."""
+    partition, offset = (F.col(c if of is None else f"{of}.{c}") for c in (records.PARTITION, records.OFFSET))
+    return any_of(
+        [(partition == p) & (offset >= start) & (offset < end) for p, (start, end) in ranges.items()]
+    )
+
+
+def any_of(conditions: Sequence[Column]) -> Column:
+    """Whether one condition holds. In halves: a chain of thousands would nest too deep for the analyser."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else F.lit(False)
+    middle = len(conditions) // 2
+    return any_of(conditions[:middle]) | any_of(conditions[middle:])
 
 
 def create_statement(
@@ -51,11 +76,11 @@ def quoted(name: str) -> str:
 
 
 def _field(field: T.StructField, *, separator: str) -> str:
-    told = f"{quoted(field.name)}{separator}{_type(field.dataType)}"
+    ddl = f"{quoted(field.name)}{separator}{_type(field.dataType)}"
     if not field.nullable:
-        told += " NOT NULL"
+        ddl += " NOT NULL"
     comment = (field.metadata or {}).get("comment")
-    return f"{told} COMMENT {_text(comment)}" if comment else told
+    return f"{ddl} COMMENT {_text(comment)}" if comment else ddl
 
 
 def _type(kind: T.DataType) -> str:

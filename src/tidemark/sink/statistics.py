@@ -1,4 +1,4 @@
-"""Which columns of a new table have statistics, that its readers skip files by."""
+"""The columns of a new table that have statistics, by which readers skip files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tidemark.config.stream import Destination
 from tidemark.contract import records
 
 ALWAYS = (records.PARTITION, records.OFFSET, records.TIMESTAMP)
-"""What Tidemark itself skips files by."""
+"""Tidemark itself skips files by these."""
 MOST_COLUMNS = 32
-"""As many leaves as Delta takes by itself (`delta.dataSkippingNumIndexedCols`)."""
+"""Delta's default number of leaf columns (`delta.dataSkippingNumIndexedCols`)."""
 PROPERTY = "delta.dataSkippingStatsColumns"
 _OWN_WAY = (PROPERTY.lower(), "delta.dataskippingnumindexedcols")
 _SKIPPED_BY = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType)
@@ -26,8 +26,8 @@ def can_be_skipped_by(kind: T.DataType) -> bool:
 
 
 def statistics_property(destination: Destination, schema: T.StructType) -> str | None:
-    """What `delta.dataSkippingStatsColumns` is set to; None leaves it to Delta, which takes them all, or to
-    the configuration's own properties.
+    """The value of `delta.dataSkippingStatsColumns`; None leaves it to Delta, which takes all columns, or to the
+    configured properties.
     """
     if destination.statistics is None and any(p.lower() in _OWN_WAY for p in destination.properties):
         return None
@@ -47,7 +47,7 @@ def statistics_property(destination: Destination, schema: T.StructType) -> str |
 
 
 def statistics_faults(destination: Destination, schema: T.StructType) -> Iterator[tuple[str, str]]:
-    """Columns of `statistics` that the table cannot have them of: what is wrong, and what to do."""
+    """Columns of `statistics` that the table cannot have statistics of: problem and hint."""
     partitions = {c.lower() for c in destination.partition_columns}
     for written in destination.statistics or ():
         path = _written(schema, written)
@@ -61,7 +61,7 @@ def statistics_faults(destination: Destination, schema: T.StructType) -> Iterato
 
 
 def _leaves(schema: T.StructType, at: Path = ()) -> Iterator[tuple[Path, T.DataType]]:
-    """Each column, and each field of a STRUCT instead of it, as Delta counts them."""
+    """Each column, or the fields of a STRUCT in its place, as Delta counts them."""
     for field in schema.fields:
         if isinstance(field.dataType, T.StructType):
             yield from _leaves(field.dataType, (*at, field.name))

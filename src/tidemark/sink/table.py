@@ -24,7 +24,7 @@ _BETWEEN_LOOKS_S = 0.25
 
 @dataclass(frozen=True)
 class TableInfo:
-    """What DESCRIBE DETAIL says: identity, place, schema, properties, and how many files have its rows."""
+    """DESCRIBE DETAIL: identity, location, schema, properties, and the number of data files."""
 
     id: str
     schema: T.StructType
@@ -36,8 +36,8 @@ class TableInfo:
 
 @log_readable()
 def describe(spark: SparkSession, table: TableRef) -> TableInfo | None:
-    """The table's facts, or None where there is none. Raises LedgerError where something else is there, or a
-    log that cannot be read.
+    """The table, or None where there is none. Raises LedgerError where something else is there, or a log that
+    cannot be read.
     """
     try:
         (row,) = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()
@@ -70,8 +70,8 @@ def create(
 ) -> TableInfo:
     """Create the table if absent; where another writer is creating it, the table is that one's.
 
-    Raises SchemaConflict for columns that it cannot be laid out by, ConfigError for properties that Delta
-    refuses.
+    Raises SchemaConflict for columns that Delta cannot partition or cluster by, ConfigError for properties that
+    Delta refuses.
     """
     wrong = list(layout_faults(destination, schema))
     if wrong:
@@ -90,10 +90,10 @@ def create(
         properties = refused(error, destination)
         if properties is not None:
             raise properties from error
-        # Whose table it is, the ledger tells.
+        # The ledger decides whose table it is.
         if not isinstance(error, AnalysisException) or not _made_by_another(spark, table, error, sleep):
             raise
-    # For Spark a log folder without a commit is a table that exists: it is one in the making.
+    # Spark takes a log folder without a commit for a table: another writer is creating it.
     for _ in range(_LOOKS):
         if (info := describe(spark, table)) is not None:
             return info
@@ -105,7 +105,7 @@ def create(
 
 
 def check_properties(table: TableRef, info: TableInfo) -> None:
-    """Refuse properties under which the ledger would be forgotten while it is needed."""
+    """Raises LedgerError for properties under which Delta forgets parts of the ledger while they are needed."""
     for name, why, hint in forgetful(info.properties):
         raise LedgerError(
             f"{table} has {name} = {info.properties[name]}: {why}", hint.format(table=table.sql)
@@ -156,9 +156,9 @@ def _same_type(one: T.DataType, other: T.DataType) -> bool:
 def _made_by_another(
     spark: SparkSession, table: TableRef, error: AnalysisException, sleep: Callable[[float], object]
 ) -> bool:
-    # A log folder without a commit is a table in the making.
-    in_the_making = any(name in str(error) for name in ("NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND"))
-    for _ in range(_LOOKS if in_the_making else 0):
+    # A log folder without a commit: another writer is creating the table.
+    in_creation = any(name in str(error) for name in ("NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND"))
+    for _ in range(_LOOKS if in_creation else 0):
         if describe(spark, table) is not None:
             return True
         sleep(_BETWEEN_LOOKS_S)

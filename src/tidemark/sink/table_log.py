@@ -20,9 +20,9 @@ LEDGER_OPERATIONS = frozenset({"WRITE", "MERGE"})
 
 @dataclass(frozen=True)
 class LogEntry:
-    """One commit of the table. `own` only where we wrote it: WRITE or MERGE with our entry in it.
+    """One commit of the table. `ledger_commit` only for a WRITE or MERGE with an entry of Tidemark.
 
-    A RESTORE run in a session that still carried our `userMetadata` is not own (ledger, hole 3).
+    Other operations do not count, such as a RESTORE in a session that still has Tidemark's `userMetadata`.
     """
 
     version: int
@@ -34,7 +34,7 @@ class LogEntry:
 
     @property
     def rows_written(self) -> int:
-        """Rows that this commit added. MERGE counts only inserts, as ours only inserts."""
+        """Rows that this commit added; of a MERGE the inserted ones."""
         return self._metric("numTargetRowsInserted", "numOutputRows")
 
     @property
@@ -51,7 +51,7 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class LogPage:
-    """The newest entries of a log, newest first; `complete` when it goes back to the log's beginning."""
+    """The newest entries of a log, newest first; `complete` if they reach the log's beginning."""
 
     entries: Sequence[LogEntry]
     complete: bool
@@ -62,7 +62,7 @@ class LogPage:
 
 
 ReadLog = Callable[[int], LogPage]
-"""Reads the newest `limit` entries. What `ledger` needs of a table, and all it needs."""
+"""Reads the newest `limit` entries: all that the ledger needs of a table."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ class DeltaLog:
 
     @log_readable()
     def __call__(self, limit: int) -> LogPage:
-        # Delta's own API has it too, but over Connect asks for a plugin in the server.
+        # Delta's own API needs a plugin in the server over Connect.
         rows = self.spark.sql(f"DESCRIBE HISTORY {self.table.sql} LIMIT {int(limit)}").collect()
         entries = sorted((_entry(row.asDict()) for row in rows), key=lambda entry: -entry.version)
         return LogPage(entries, complete=len(entries) < limit)
 
 
 def as_of_now(spark: SparkSession, table: TableRef) -> DataFrame:
-    """The table's rows. Where Spark keeps none between two reads (`keeps_rows`), those of its newest version,
-    whatever is committed before the next read.
+    """The table's rows. Where Spark cannot keep rows between two reads (`keeps_rows`), the rows of the present
+    version, whatever is committed before the next read.
     """
     if keeps_rows(spark):
         return spark.table(table.sql)
@@ -111,6 +111,6 @@ def entry_of(
     metrics: dict[str, str],
     metadata: str | None,
 ) -> LogEntry:
-    """An entry of the log, with the ledger's part of it where the operation is one of ours."""
+    """An entry of the log, with its ledger commit where the operation can be one."""
     ledger_commit = LedgerCommit.from_json(metadata) if operation in LEDGER_OPERATIONS else None
     return LogEntry(version, operation, timestamp, parameters, metrics, ledger_commit)

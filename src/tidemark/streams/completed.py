@@ -12,13 +12,12 @@ from tidemark.streams.target import Target
 
 
 def with_completed(target: Target, state: LedgerState) -> LedgerState:
-    """The state with what the newest own commit's checkpoint proves to be done, whatever its mode was: after
-    a clean stop nothing is read again, also where a fresh one follows.
+    """The state, published as far as the checkpoint of the newest ledger commit proves, whatever its mode: after a
+    clean stop nothing is read again, even by a fresh checkpoint.
 
-    It may be ahead of the marks, where an outage dead-lettered what follows: all below the marks is done
-    then. A start, and whoever writes below what is done (replay, backfill), have to agree: else both land
-    the same row. After a RESTORE that no generation was opened for, it proves nothing: which records of the
-    older marks are rejected is decided again.
+    The checkpoint may be ahead of the marks, where an outage dead-lettered what follows: all below the marks is
+    published then. A start and other writers below it (replay, backfill) have to agree on this state, or both
+    land the same row. After a RESTORE for which no generation is opened yet the checkpoint proves nothing.
     """
     if state.newest is None or not state.newest.checkpoint or state.restored:
         return state
@@ -27,8 +26,9 @@ def with_completed(target: Target, state: LedgerState) -> LedgerState:
 
 
 def completed_state(spark: SparkSession, target: Target, topic: Topic) -> LedgerState:
-    """The table's ledger. Its `done` lags a batch behind; what the checkpoint has committed is done too, so
-    `resume` is as high as anybody can tell. Raises LedgerError without marks.
+    """The table's ledger, with `resume` as high as the checkpoint proves: the log is one batch behind it.
+
+    Raises LedgerError without marks.
     """
     state = in_generation(read_state(DeltaLog(spark, target.table)), topic.id)
     if state.newest is None:

@@ -1,4 +1,4 @@
-"""Where each stream stands: marks, ends, lag, last commit. Reads only; safe beside a running ingest."""
+"""The status of each stream: marks, ends, lag, last commit. Reads only; safe while an ingest runs."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class StreamStatus:
-    """One table of a stream. `problem` says why the rest is missing, or why the stream would not start.
-    `breakers`: destination -> state of those that were used on this machine. `counts`: what became of the
-    records of a batch, as its next commit says. `dead_letters`: offsets in the DLQ topic, None without one.
+    """One table of a stream. `problem`: why the rest is missing, or why the stream would not start. `breakers`:
+    destination -> state, of those used on this machine. `counts`: the batch counts in the newest commit, of the
+    batch before it. `dead_letters`: offsets in the DLQ topic, None without one.
     """
 
     stream: str
@@ -66,7 +66,7 @@ Logs = Callable[[TableRef], ReadLog | None]
 
 
 def logs_of(spark: SparkSession) -> Logs:
-    """The logs of any tables, read by Spark. `sink.log_files.logs_in` reads those of folders without it."""
+    """The logs of any tables, read by Spark. `sink.log_files.logs_in` reads those of folders without Spark."""
     from tidemark.sink import table as tables
 
     return lambda table: None if tables.describe(spark, table) is None else DeltaLog(spark, table)

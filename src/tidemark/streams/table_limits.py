@@ -1,4 +1,4 @@
-"""What a stream's table takes of a row, as its log says: partition columns and constraints."""
+"""The rows that a stream's table accepts: its partition columns and constraints."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _CHECK = "delta.constraints."
 _CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
-def within_its_table(spark: SparkSession, target: Target, facts: TableInfo | None = None) -> Target:
-    """The target, knowing what its table refuses; those records are rejected instead of their batch.
+def within_its_table(spark: SparkSession, target: Target, info: TableInfo | None = None) -> Target:
+    """The target with the limits of its table, so that records that break them are rejected, not their batch.
 
-    A table that is not there has the limits of its configuration.
+    An absent table has the limits of its configuration.
     """
-    facts = facts if facts is not None else describe(spark, target.table)
-    if target.decode is None or facts is None:
+    info = info if info is not None else describe(spark, target.table)
+    if target.decode is None or info is None:
         return target
-    return replace(target, decode=replace(target.decode, limits=limits_of(spark, target.decode, facts)))
+    return replace(target, decode=replace(target.decode, limits=limits_of(spark, target.decode, info)))
 
 
-def limits_of(spark: SparkSession, decode: DecodePlan, facts: TableInfo) -> TableLimits:
-    """Constraints that cannot be judged for one record by itself are left to Delta, with a warning."""
+def limits_of(spark: SparkSession, decode: DecodePlan, info: TableInfo) -> TableLimits:
+    """Constraints that cannot be evaluated for one record by itself are left to Delta, with a warning."""
     return TableLimits(
-        partitions=named_by_value(facts.partition_columns, decode.table_schema),
-        folders=not _has_random_folders(facts.properties),
-        room=room_at(facts.location),
-        dotless=is_dotless(facts.location),
-        constraints=tuple(_judged(spark, decode.table_schema, facts)),
+        partitions=named_by_value(info.partition_columns, decode.table_schema),
+        folders=not _has_random_folders(info.properties),
+        room=room_at(info.location),
+        dotless=is_dotless(info.location),
+        constraints=tuple(_judged(spark, decode.table_schema, info)),
     )
 
 
@@ -70,8 +70,8 @@ def _types(schema: T.StructType, at: tuple[str, ...] = ()) -> Iterator[Constrain
             yield from _types(field.dataType, path)
 
 
-def _judged(spark: SparkSession, schema: T.StructType, facts: TableInfo) -> Iterator[Constraint]:
-    constraints = [*_checks(facts.properties), *_types(facts.schema)]
+def _judged(spark: SparkSession, schema: T.StructType, info: TableInfo) -> Iterator[Constraint]:
+    constraints = [*_checks(info.properties), *_types(info.schema)]
     if not constraints:
         return
     empty = spark.createDataFrame([], schema)
@@ -81,7 +81,7 @@ def _judged(spark: SparkSession, schema: T.StructType, facts: TableInfo) -> Iter
         kind, problem = type_of(constraint.expression, empty)
         why = unstable(constraint.expression, names)
         if why or not isinstance(kind, T.BooleanType):
-            left[constraint.name] = "; ".join(why) or problem or "it is no condition"
+            left[constraint.name] = "; ".join(why) or problem or "not a condition"
     judged = {c.name: c.expression for c in constraints if c.name not in left}
     left |= unstable_as_analysed(judged, empty) if judged else {}
     for constraint in constraints:
@@ -90,7 +90,7 @@ def _judged(spark: SparkSession, schema: T.StructType, facts: TableInfo) -> Iter
             continue
         log.warning(
             "a constraint of the table cannot be judged record by record: a violation stops the stream",
-            table=facts.location,
+            table=info.location,
             constraint=constraint.name,
             expression=constraint.expression,
             why=left[constraint.name],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
-from tidemark.config.stream import Destination, Mode, Stream
+from tidemark.config.stream import Destination, Idempotency, Mode, Stream
 from tidemark.platform.files import files_at
 from tidemark.source.checkpoint import Checkpoint
 from tidemark.transform import DecodePlan
@@ -15,7 +15,7 @@ from tidemark.transform import DecodePlan
 
 @dataclass(frozen=True)
 class Target:
-    """One table of a stream, and what a start of it needs to know. Without `decode` it is a raw landing."""
+    """One table of a stream. Without `decode` it is a raw landing table."""
 
     name: str
     stream: Stream
@@ -27,9 +27,16 @@ class Target:
     decode: DecodePlan | None = None
 
     @property
+    def idempotency(self) -> Idempotency:
+        """A raw landing table holds every record of the topic as it is: it has no columns to merge by, and
+        copies are records too.
+        """
+        return self.stream.idempotency if self.decode is not None else Idempotency()
+
+    @property
     def remembers(self) -> bool:
-        """Whether its checkpoint holds fingerprints. A raw landing table holds copies too."""
-        return self.decode is not None and self.stream.idempotency.mode is Mode.FINGERPRINT
+        """Whether its checkpoint holds fingerprints."""
+        return self.idempotency.mode is Mode.FINGERPRINT
 
     def checkpoint(self, identifier: str) -> Checkpoint:
         path = f"{self.checkpoint_root.rstrip('/')}/{self.name}/{identifier}"

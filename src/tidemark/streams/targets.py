@@ -48,7 +48,7 @@ def targets_of(spark: SparkSession, settings: Settings, name: str, *, run: str) 
 
 
 def missing_merge_columns(stream: Stream, names: Collection[str]) -> list[tuple[str, str]]:
-    """What `idempotency` names and the table does not have, as key and column. Dead letter case counts."""
+    """Columns in `idempotency` that the table does not have, as key and column. Case-sensitive."""
     options = stream.idempotency
     wanted = [("merge-keys", column) for column in options.merge_keys]
     wanted += [("order-by", options.order_by)] if options.order_by else []
@@ -59,7 +59,7 @@ def _check_merge_columns(name: str, stream: Stream, schema: T.StructType) -> Non
     unknown = [f"{key}: {column}" for key, column in missing_merge_columns(stream, schema.names)]
     if unknown:
         raise ConfigError(
-            f"stream {name}: {', '.join(unknown)} is no column of the table",
+            f"stream {name}: {', '.join(unknown)} is not a column of the table",
             f"columns: {', '.join(schema.names)}",
         )
 

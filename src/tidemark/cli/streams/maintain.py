@@ -33,7 +33,7 @@ def maintain(
     as_json: AsJson = False,
 ) -> None:
     """Rows and marks stay as they are."""
-    from tidemark.operations.maintain import MaintenanceResult
+    from tidemark.operations.maintain import Maintenance
     from tidemark.operations.maintain import maintain as keep_up
     from tidemark.platform.open_session import session_for
     from tidemark.streams.targets import targets_of
@@ -42,7 +42,7 @@ def maintain(
     names = list(stream or settings.streams)
     for name in names:
         settings.stream(name)
-    how = MaintenanceResult(
+    how = Maintenance(
         today=datetime.now(UTC).date(),
         open_partitions=open_partitions,
         retention_hours=retention_hours,

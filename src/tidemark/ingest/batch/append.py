@@ -1,10 +1,11 @@
-"""Accepted rows into the table, steps 1 to 3 of the batch; `modes` says how they are written."""
+"""Accepted rows into the table, steps 1 to 3 of the batch; `modes` decides how they are written."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 
 from pyspark.sql import DataFrame, Observation
 
@@ -16,8 +17,7 @@ from tidemark.ingest.batch.counts import BatchCounts, batch_counts_of, dead_lett
 from tidemark.ingest.batch.held_ledger import HeldLedger
 from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets
 from tidemark.ingest.batch.plan import BatchPlan
-from tidemark.ingest.batch.unreadable import check_readable
-from tidemark.ingest.batch.violated import check_constraints
+from tidemark.ingest.batch.refusals import check_constraints, check_readable
 from tidemark.ingest.idempotency.modes import write
 from tidemark.sink.append import Committed
 from tidemark.source.reader import most_tasks
@@ -25,10 +25,10 @@ from tidemark.source.reader import most_tasks
 
 @dataclass(frozen=True)
 class Landed:
-    """What a batch came to: its ledger commit, None where it made none, and the count of its records.
+    """The result of a batch: its ledger commit, None where it made none, and the counts of its records.
 
-    `failures` counts the dead letters per failure code where they are published already. `conflicts`:
-    records that the table has with other content.
+    `failures`: dead letters by failure code, where they are published already. `conflicts`: records whose
+    coordinates the table has with other content.
     """
 
     batch_counts: BatchCounts
@@ -38,12 +38,9 @@ class Landed:
     conflicts: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class AcceptedRows:
-    """The accepted rows of one batch on their way into the table.
-
-    In: classified records with `novel` (`novelty.with_novelty`).
-    """
+    """The inputs of one batch's append. `routed`: classified records with `is_new`."""
 
     plan: BatchPlan
     ledger: HeldLedger
@@ -51,23 +48,25 @@ class AcceptedRows:
     batch_id: int
     bounds: Bounds
     new_offsets: NewOffsets
-    _attempts: int = 0
 
     def land(self) -> Landed:
-        """Land them in one ledger commit, made even where nothing was accepted: marks always advance.
+        """Append them in one ledger commit, made even where nothing was accepted: marks always advance.
 
-        Raises RetriesExhausted, RestartStream where what is new has to be decided again, and what
-        `sink.append.append` raises that no retry helps.
+        Raises RetriesExhausted, RestartStream where the new offsets have to be decided again, and what
+        `sink.append.append` raises and a retry does not help.
         """
         plan = self.plan
+        attempts = count(1)
         began = time.monotonic()
-        committed, batch_counts = plan.retry.call(self._attempt, step=f"append to {plan.table}")
+        committed, batch_counts = plan.retry.call(
+            lambda: self._attempt(next(attempts)), step=f"append to {plan.table}"
+        )
         failpoint("after-append")
         self.ledger.committed(committed)
         seconds = time.monotonic() - began
         adds_all = plan.idempotency.mode is not Mode.MERGE
         exact = adds_all and not self.new_offsets.uncertain
-        # Where an executor died between two stages, the first is run again and observed twice.
+        # Where an executor died between two stages, the first runs again and is observed twice.
         if (
             batch_counts is None
             or (exact and batch_counts.new_accepted != committed.rows)
@@ -81,24 +80,23 @@ class AcceptedRows:
         conflicts = report_conflicts(self.routed, plan, self.bounds, self.new_offsets, known)
         return Landed(batch_counts, committed, seconds, conflicts=conflicts)
 
-    def _attempt(self) -> tuple[Committed, BatchCounts | None]:
+    def _attempt(self, number: int) -> tuple[Committed, BatchCounts | None]:
         """Each attempt has its own token, DataFrame and observation: a failed one leaves a partial count."""
         plan, ledger = self.plan, self.ledger
-        if self._attempts:
+        if number > 1:
             decided = ledger.state.marks
             ledger.refresh(self.routed.sparkSession)
             if ledger.state.marks != decided:
-                # A commit that was given up did arrive: what is new has to be decided again.
+                # A commit whose attempt had been given up did arrive.
                 raise RestartStream("the marks moved between two attempts of one batch")
-        self._attempts += 1
         ledger.doubt()
         observation = Observation()
         carried = dead_letters_carried(plan.processing.rejected_in_memory, self._tasks())
-        watched = observe(self.routed, observation, carried=carried)
+        observed = observe(self.routed, observation, carried=carried)
         failpoint("before-append")
-        ledger_commit = ledger.next_commit(self.batch_id, self._attempts, self.bounds)
+        ledger_commit = ledger.next_commit(self.batch_id, number, self.bounds)
         try:
-            committed = write(plan, watched, ledger_commit, self.bounds, self.new_offsets)
+            committed = write(plan, observed, ledger_commit, self.bounds, self.new_offsets)
         except Exception as error:
             check_readable(error, plan.stream)
             check_constraints(error, self.routed.sparkSession, plan, self.bounds)
@@ -106,8 +104,8 @@ class AcceptedRows:
         return committed, batch_counts_of(observation)
 
     def _tasks(self) -> int:
-        """In how many tasks the batch lands, at most."""
+        """The highest number of tasks in which the batch lands."""
         processing = self.plan.processing
-        tasks = max(len(self.bounds.partitions), processing.min_partitions or 0, 2)
+        tasks = max(len(self.bounds.ranges), processing.min_partitions or 0, 2)
         most = most_tasks(self.routed.sparkSession, processing)
         return tasks if most is None else min(tasks, most)

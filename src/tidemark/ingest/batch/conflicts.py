@@ -1,8 +1,7 @@
-"""Records whose coordinates the table has with other content: they do not land, and an alarm says so."""
+"""Records whose coordinates the table has with other content: they do not land, and raise an alarm."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
@@ -15,10 +14,10 @@ from pyspark.sql import types as T
 from tidemark.config.stream import Mode
 from tidemark.contract import records
 from tidemark.contract.routes import Route
-from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets
+from tidemark.ingest.batch.new_offsets import IS_NEW, Bounds, NewOffsets
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.resilience.error_info import error_info_of
-from tidemark.sink.merge import within
+from tidemark.sink.statements import Ranges, within
 from tidemark.transform.expressions import quoted
 
 log = structlog.get_logger(__name__)
@@ -27,11 +26,10 @@ log = structlog.get_logger(__name__)
 def report_conflicts(
     routed: DataFrame, plan: BatchPlan, bounds: Bounds, new_offsets: NewOffsets, known: int
 ) -> int:
-    """How many of the batch's accepted records are in the table under their coordinates with other content.
+    """The number of accepted records whose coordinates the table has with other content.
 
-    `known` of them were left out as landed before: where it is 0, or the table was not asked, nothing is
-    read. Looks when the rows are committed, so a failure of it is a warning. In: classified records with
-    `novel`.
+    `known` records were left out as landed before; where it is 0, or the table was not asked, nothing is read.
+    The rows are committed by then, so a failure here is a warning. In: classified records with `is_new`.
     """
     merges = plan.idempotency.mode is Mode.MERGE
     asked = bounds.ranges if merges else new_offsets.uncertain
@@ -54,11 +52,11 @@ def report_conflicts(
     return int(found["number"])
 
 
-def _differing(routed: DataFrame, plan: BatchPlan, asked: Mapping[int, tuple[int, int]]) -> DataFrame:
+def _differing(routed: DataFrame, plan: BatchPlan, asked: Ranges) -> DataFrame:
     """One row: `number`, and `first` STRUCT<partition, offset>."""
     spark = routed.sparkSession
     landed = spark.table(plan.table.sql).alias("t").where(within(plan.topic.id, asked))
-    accepted = routed.where((F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("is_new"))
+    accepted = routed.where((F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col(IS_NEW))
     rows = accepted.select("row.*").alias("s")
     same_place = [F.col(f"t.{c}") == F.col(f"s.{c}") for c in records.COORDINATES]
     place = F.struct(
@@ -81,7 +79,7 @@ def _content(plan: BatchPlan) -> list[str]:
 
 
 def _differs(column: str, kind: T.DataType) -> Column:
-    """A NULL in the table is no difference: the column may be younger than the row."""
+    """A NULL in the table is not a difference: the column may be newer than the row."""
     landed, now = F.col(f"t.{quoted(column)}"), F.col(f"s.{quoted(column)}")
     if isinstance(kind, (T.ArrayType, T.MapType, T.StructType)):
         # Maps cannot be compared.

@@ -1,4 +1,4 @@
-"""What one pass over a batch tells: counts per route, and the rejected records in bounded memory."""
+"""What one pass over a batch observes: counts by route, and the rejected records within bounded memory."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.contract import records
 from tidemark.contract.routes import Route
 from tidemark.dead_letters.topic import REJECTED_COLUMNS
+from tidemark.ingest.batch.new_offsets import IS_NEW
 from tidemark.platform.capabilities import observes_smallest
 from tidemark.transform.decode.scalar import LAST_MICROS
 
@@ -25,10 +26,10 @@ _EPOCH = datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """Counts of one batch. `letters` are the rejected records, or None where they have to be read again:
-    more than were carried along, one too large to be, or a Spark that carries none. Their timestamps are
-    microseconds, as Python has no year after 9999 and a producer may send microseconds as milliseconds.
-    `newest` is the highest record timestamp, UTC, at most the end of that year.
+    """Counts of one batch. `dead_letters`: the rejected records, or None where they have to be read again,
+    because there are too many, one is too large, or this Spark cannot carry them along. Their timestamps are
+    microseconds: Python has no year after 9999, and a producer may send microseconds as milliseconds.
+    `newest`: the highest record timestamp, UTC, at most the end of that year.
     """
 
     read: int
@@ -42,16 +43,16 @@ class BatchCounts:
 
 
 def dead_letters_carried(asked: int, tasks: int) -> int:
-    """How many rejected records each task may carry, so that all of them fit the driver's result size."""
+    """How many rejected records each task may carry along, so that all fit the driver's result size."""
     return max(1, min(asked, _CARRIED_BYTES_IN_ALL // (LARGEST_CARRIED_BYTES * max(1, tasks))))
 
 
 def observe(batch: DataFrame, observation: Observation, *, carried: int) -> DataFrame:
-    """The batch, watched. In: classified records with `novel`.
+    """The batch with an observation. In: classified records with `is_new`.
 
     Observed expressions take no FILTER clause, and min_by ignores rows whose order is NULL.
     """
-    route, is_new = F.col(records.ROUTE), F.col("is_new")
+    route, is_new = F.col(records.ROUTE), F.col(IS_NEW)
     rejected = is_new & (route == Route.REJECTED.value)
 
     def count(condition: Column) -> Column:
@@ -83,7 +84,7 @@ def observe(batch: DataFrame, observation: Observation, *, carried: int) -> Data
 
 
 def batch_counts_of(observation: Observation) -> BatchCounts | None:
-    """What was observed, or None if it does not come: the observation of a write that never ran blocks."""
+    """The observed counts, or None after 30 s: the observation of a write that never ran blocks."""
     found: dict[str, Any] = {}
 
     def wait() -> None:
@@ -101,7 +102,7 @@ def batch_counts_of(observation: Observation) -> BatchCounts | None:
 
 
 def recount(batch: DataFrame) -> BatchCounts:
-    """The same counts by a pass of their own, where the observation cannot be trusted."""
+    """The same counts by a pass of its own, where the observation cannot be trusted."""
     observation = Observation()
     observe(batch, observation, carried=1).count()
     return _batch_counts(observation.get, None)
@@ -144,7 +145,7 @@ def _size() -> Column:
 
 
 def _dead_letters(carried: list[Row] | None, rejected: int) -> list[Row] | None:
-    # A stage that ran twice may have told of a record twice.
+    # A stage that ran twice reports a record twice.
     unique = {(r[records.PARTITION], r[records.OFFSET]): r for r in carried or []}
     if len(unique) != rejected or any(r["left_out"] for r in unique.values()):
         return None

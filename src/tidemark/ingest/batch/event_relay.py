@@ -71,7 +71,7 @@ def with_observers(plan: BatchPlan, observers: StreamObserver) -> BatchPlan:
         lambda change: observers.emit(BreakerChanged(change.name, change.old, change.new, change.reason))
     )
     availability = replace(plan.availability, breakers=breakers, retry=retry, observers=observers)
-    return replace(plan, retry=retry, availability=availability)
+    return replace(plan, availability=availability)
 
 
 class Delivery(BackgroundThread):

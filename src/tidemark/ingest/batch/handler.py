@@ -1,4 +1,4 @@
-"""The way of one micro-batch: its order of effects reads from top to bottom in `_land`.
+"""One micro-batch: `_land` is its order of effects, from top to bottom.
 
 Long because the order of effects, and what is done about a failure between two of them, stay together.
 """
@@ -25,11 +25,11 @@ from tidemark.ingest.batch.append import AcceptedRows, Landed
 from tidemark.ingest.batch.counts import BatchCounts, recount
 from tidemark.ingest.batch.event_relay import with_observers
 from tidemark.ingest.batch.held_ledger import HeldLedger
-from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets, new_offsets_of, with_is_new
+from tidemark.ingest.batch.new_offsets import Bounds, new_offsets_of, with_is_new
 from tidemark.ingest.batch.outage import all_rejected, may_dead_letter, with_accepted_as_rejected
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.batch.rejected import publish_rejected
-from tidemark.ingest.batch.schema_ids import with_schema_ids
+from tidemark.ingest.batch.schema_ids import check_schema_ids
 from tidemark.ingest.idempotency.fingerprints import check_clock, counted
 from tidemark.ingest.observers import Observers
 from tidemark.platform.kept_rows import kept
@@ -40,13 +40,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass
 class IngestBatch:
-    """The `foreachBatch` handler of one query: lands a batch, or raises and has landed nothing half.
+    """The `foreachBatch` handler of one query: lands a batch as a whole, or raises.
 
-    Running a batch again, at any point of a former run's crash, neither loses nor doubles a record.
+    Running a batch again, after a crash at any point, neither loses nor doubles a record.
     In: classified records (`transform.transform`), or for a landing table the envelope with `row`; with
-    `novel` (`novelty.taken_as_novel`).
-    Pickles without its last failure, and with what its observers ship: the rest means something in this
-    process alone.
+    `is_new` (`modes.before_the_batch`). Pickles without its last failure and without the observers of this
+    process.
     """
 
     plan: BatchPlan
@@ -61,7 +60,7 @@ class IngestBatch:
         self.__dict__.update(state, plan=with_observers(state["plan"], state["observers"]))
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Every line about the batch carries `stream/batch` as its correlation id."""
+        """Every log line about the batch carries `stream/batch` as its correlation id."""
         with structlog.contextvars.bound_contextvars(correlation_id=f"{self.plan.stream}/{batch_id}"):
             self._run(batch, batch_id)
 
@@ -72,7 +71,9 @@ class IngestBatch:
                 report = self._land(batch, batch_id)
         except Exception as error:
             self.failure = error
-            self._report_failure(batch_id, error)
+            decision, summary = self.plan.retry.classifier.classify(error), error_info_of(error).summary
+            failed = BatchFailed(self.plan.stream, batch_id, decision.scope, decision.category, summary)
+            self.observers.emit(failed)
             raise
         report = replace(report, seconds=time.monotonic() - began)
         log.info(
@@ -91,68 +92,33 @@ class IngestBatch:
 
     def _land(self, batch: DataFrame, batch_id: int) -> BatchReport:
         failpoint("batch-start")
+        plan = self.plan
         bounds = self._bounds(batch_id)
         self._check_topic()
-        if self.plan.idempotency.mode is Mode.FINGERPRINT:
-            check_clock(self.plan.checkpoint, batch_id, self.plan.idempotency)
-            # Its memory is to run once, whatever reads the batch again.
+        if plan.idempotency.mode is Mode.FINGERPRINT:
+            check_clock(plan.checkpoint, batch_id, plan.idempotency)
+            # The state store must see the batch once, however often the batch is read.
             batch = kept(batch, eager=False)
-        self._learn_schema_ids(batch)
-        routed, landed = self.plan.availability.retry_until_available(
+        check_schema_ids(batch, plan)
+        routed, landed = plan.availability.retry_until_available(
             TABLE,
             lambda: self._to_table(batch, batch_id, bounds),
             otherwise=lambda error: self._to_dead_letters(batch, bounds, error),
         )
         self._check_topic()
         copies = None
-        if self.plan.idempotency.mode is Mode.FINGERPRINT:
-            batch_counts = counted(batch.sparkSession, landed.batch_counts, self.plan, bounds)
+        if plan.idempotency.mode is Mode.FINGERPRINT:
+            batch_counts = counted(batch.sparkSession, landed.batch_counts, plan, bounds)
             copies = batch_counts.read - landed.batch_counts.read
             landed = replace(landed, batch_counts=batch_counts)
         report = replace(self._report(batch_id, landed), copies=copies)
-        if landed.failures is None and landed.batch_counts.rejected and self.plan.dead_letters is not None:
+        if landed.failures is None and landed.batch_counts.rejected and plan.dead_letters is not None:
             self._check_bad_share(landed.batch_counts)
             report = replace(report, failures=self._publish(routed, landed.batch_counts))
         self.ledger.published_up_to(bounds.end, landed=landed.failures is None)
         self._commit_group(bounds)
         failpoint("after-group-commit")
         return replace(report, ends=self._ends())
-
-    def _to_table(self, batch: DataFrame, batch_id: int, bounds: Bounds) -> tuple[DataFrame, Landed]:
-        """Steps 1 to 3. The ledger is read again first: a RESTORE or another writer is noticed there."""
-        plan, ledger = self.plan, self.ledger
-        plan.retry.call(lambda: ledger.refresh(batch.sparkSession), step=f"read the log of {plan.table}")
-        ledger.check_joins(bounds)
-        if bounds.end <= ledger.state.resume and not ledger.state.recovering:
-            # Everything landed and was published before: nothing to write, all of it counted.
-            read = batch.count()
-            return batch, Landed(BatchCounts(read, 0, 0, 0, read, 0, []))
-        new_offsets = new_offsets_of(bounds, ledger.state)
-        routed = with_is_new(batch, new_offsets)
-        return routed, self._append(routed, batch_id, bounds, new_offsets)
-
-    def _to_dead_letters(
-        self, batch: DataFrame, bounds: Bounds, error: RetriesExhausted | BreakerOpen
-    ) -> tuple[DataFrame, Landed] | None:
-        """The table is unavailable: the whole batch to the DLQ topic, if it may and can be written; else None."""
-        plan = self.plan
-        if not may_dead_letter(plan, error):
-            return None
-        self.ledger.check_joins(bounds)
-        routed = with_is_new(batch, new_offsets_of(bounds, self.ledger.state))
-        batch_counts = recount(routed)
-        self._check_bad_share(batch_counts)
-        in_all = all_rejected(batch_counts)
-        refused = with_accepted_as_rejected(routed, error_info_of(error).summary)
-        try:
-            failures = plan.availability.attempt(DEAD_LETTERS, lambda: self._publish_once(refused, in_all))
-        except (RetriesExhausted, BreakerOpen) as also:
-            log.warning("neither table nor DLQ can be written", stream=plan.stream, error=also.message)
-            return None
-        log.warning(
-            "batch dead-lettered, as its table is unavailable", stream=plan.stream, records=in_all.rejected
-        )
-        return routed, Landed(in_all, failures=failures)
 
     def _bounds(self, batch_id: int) -> Bounds:
         checkpoint = self.plan.checkpoint
@@ -170,17 +136,45 @@ class IngestBatch:
                 "start the stream again: it lands the new topic from its beginning",
             )
 
-    def _learn_schema_ids(self, batch: DataFrame) -> None:
-        if self.plan.decode is not None:
-            decode = with_schema_ids(batch, self.plan.decode, self.plan.registry, self.plan.retry)
-            self.plan = replace(self.plan, decode=decode)
+    def _to_table(self, batch: DataFrame, batch_id: int, bounds: Bounds) -> tuple[DataFrame, Landed]:
+        """Steps 1 to 3. Reads the ledger again first, to notice a RESTORE or another writer."""
+        plan, ledger = self.plan, self.ledger
+        plan.retry.call(lambda: ledger.refresh(batch.sparkSession), step=f"read the log of {plan.table}")
+        ledger.check_joins(bounds)
+        if bounds.end <= ledger.state.resume and not ledger.state.recovering:
+            # All of it landed and was published before: nothing is written, every record is a duplicate.
+            read = batch.count()
+            return batch, Landed(BatchCounts(read, 0, 0, 0, read, 0, []))
+        new_offsets = new_offsets_of(bounds, ledger.state)
+        routed = with_is_new(batch, new_offsets)
+        return routed, AcceptedRows(plan, ledger, routed, batch_id, bounds, new_offsets).land()
 
-    def _append(self, routed: DataFrame, batch_id: int, bounds: Bounds, new_offsets: NewOffsets) -> Landed:
-        return AcceptedRows(self.plan, self.ledger, routed, batch_id, bounds, new_offsets).land()
+    def _to_dead_letters(
+        self, batch: DataFrame, bounds: Bounds, error: RetriesExhausted | BreakerOpen
+    ) -> tuple[DataFrame, Landed] | None:
+        """The table is unavailable: the whole batch to the DLQ topic, if it may and can be written; else None."""
+        plan = self.plan
+        if not may_dead_letter(plan, error):
+            return None
+        self.ledger.check_joins(bounds)
+        routed = with_is_new(batch, new_offsets_of(bounds, self.ledger.state))
+        batch_counts = recount(routed)
+        self._check_bad_share(batch_counts)
+        rejected = all_rejected(batch_counts)
+        refused = with_accepted_as_rejected(routed, error_info_of(error).summary)
+        try:
+            failures = plan.availability.attempt(DEAD_LETTERS, lambda: self._publish_once(refused, rejected))
+        except (RetriesExhausted, BreakerOpen) as also:
+            log.warning("neither table nor DLQ can be written", stream=plan.stream, error=also.message)
+            return None
+        log.warning(
+            "batch dead-lettered, as its table is unavailable", stream=plan.stream, records=rejected.rejected
+        )
+        return routed, Landed(rejected, failures=failures)
 
     def _check_bad_share(self, batch_counts: BatchCounts) -> None:
-        """Judged before the first dead letter is sent. The rejected stay between done and marks, so they
-        are decoded again after the fix, and what is right then lands.
+        """Before the first dead letter is sent. The rejected records stay between published and marks, so
+        they are decoded again after the fix, and the valid ones land then.
         """
         most = self.plan.processing.max_bad_share
         if most is not None and batch_counts.read and batch_counts.rejected / batch_counts.read > most:
@@ -192,7 +186,7 @@ class IngestBatch:
             )
 
     def _publish(self, routed: DataFrame, batch_counts: BatchCounts) -> Mapping[str, int]:
-        """Step 4. Its rows are in the table already, so nothing can replace it: it waits for the DLQ."""
+        """Step 4. The accepted rows are in the table already, so there is no way but to wait for the DLQ."""
         failpoint("before-publish")
         failures = self.plan.availability.retry_until_available(
             DEAD_LETTERS, lambda: self._publish_once(routed, batch_counts)
@@ -215,21 +209,20 @@ class IngestBatch:
         return self.plan.retry.call(publish, step="publish dead letters")
 
     def _commit_group(self, bounds: Bounds) -> None:
-        if self.plan.group is None:
-            return
+        """For lag tools. A failure is a warning and never stops the stream."""
         try:
             before = self.plan.group.commit(self.plan.topic.name, bounds.end)
-            back = {p: r for p, r in before.behind(bounds.start).items() if p in before}
-            if back:
-                log.warning(
-                    "group offsets were set back; ignored, as the table's marks say where a stream goes on",
-                    stream=self.plan.stream,
-                    partitions=back,
-                    to_move_the_marks="tidemark rewind",
-                )
         except TidemarkError as error:
-            # For lag tools to see, nothing more: a failure is a warning, never a stop.
             log.warning("group offsets not committed", stream=self.plan.stream, error=error.message)
+            return
+        back = {p: r for p, r in before.behind(bounds.start).items() if p in before}
+        if back:
+            log.warning(
+                "group offsets were set back; ignored, as the table's marks decide where a stream resumes",
+                stream=self.plan.stream,
+                partitions=back,
+                to_move_the_marks="tidemark rewind",
+            )
 
     def _ends(self) -> Marks | None:
         try:
@@ -264,17 +257,6 @@ class IngestBatch:
                 f"batch {batch_id} of {self.plan.stream} does not add up: {report}",
                 "please report this; the marks stand",
             )
-        self.ledger.counts = {
-            "read": report.read,
-            "accepted": report.accepted,
-            "rejected": report.rejected,
-            "skipped": report.skipped,
-            "duplicate": report.duplicate,
-        }
+        routes = ("read", "accepted", "rejected", "skipped", "duplicate")
+        self.ledger.counts = {name: getattr(report, name) for name in routes}
         return report
-
-    def _report_failure(self, batch_id: int, error: Exception) -> None:
-        decision, summary = self.plan.retry.classifier.classify(error), error_info_of(error).summary
-        self.observers.emit(
-            BatchFailed(self.plan.stream, batch_id, decision.scope, decision.category, summary)
-        )

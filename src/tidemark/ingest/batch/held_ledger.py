@@ -1,4 +1,4 @@
-"""The ledger as a running query holds it: read again where it may have moved, and what it commits next."""
+"""The ledger as a running query holds it: read again where it may have moved, and its next commit."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _FRESH_S = 2.0
 
 @dataclass
 class HeldLedger:
-    """What this run knows of its table's marks. One query holds one; whoever changes it holds `busy`.
+    """What this run knows of its table's marks. Each query has one; whoever changes it holds `busy`.
 
-    `completed` is how far its batches are done: landed, dead letters acknowledged. `dead_lettered` is the end
-    of what became dead letters as a whole while the table was unavailable, from the marks `dead_lettered_from` on:
-    no gap, though beyond the marks. `replayed`: the dead letters of the jumps up to this seq are replayed.
-    `query` tells the queries of a run apart: a batch that runs again after a restart of the query must not
-    take a late commit of its former self for its own. `read_at`: when the log last said `state`, by the
-    monotonic clock of this process.
+    `completed`: how far its batches are landed with their dead letters acknowledged. `dead_lettered`: the end
+    of the batches that became dead letters as a whole while the table was unavailable, from the marks
+    `dead_lettered_from` on; no gap, though beyond the marks. `replayed`: the dead letters of the jumps up to
+    this seq are replayed. `query` identifies the query within the run: a batch that runs again after a restart
+    must not take a late commit of the former query for its own. `read_at`: when `state` was last read from
+    the log, by the monotonic clock of this process.
     """
 
     plan: BatchPlan
@@ -48,14 +48,14 @@ class HeldLedger:
     read_at: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        # Elsewhere the clock is another one.
+        # Another process has another clock.
         return {name: value for name, value in vars(self).items() if name not in ("busy", "read_at")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, busy=threading.Lock(), read_at=0.0)
 
     def refresh(self, spark: SparkSession) -> None:
-        """Read the log, unless that was done a moment ago.
+        """Read the log, unless it was read in the last two seconds.
 
         Raises RestartStream after a RESTORE, Fenced if another run committed, LedgerError if the table
         was dropped and created again.
@@ -67,19 +67,19 @@ class HeldLedger:
         self.read_at = time.monotonic()
 
     def compare(self, read: LedgerState) -> None:
-        """Take over what the log says, if the table is still this run's. Raises as `refresh` does."""
+        """Take over the state that was read, if the table is still this run's. Raises as `refresh` does."""
         known = self.state
         state = in_generation(read, self.plan.topic.id)
         check_still_ours(self.plan.table, known, state, run=self.plan.run)
         self.state = state.published_at_least(known.published.highest(self.completed))
 
     def doubt(self) -> None:
-        """Something is under way that may move it: the next `refresh` reads the log."""
+        """A commit may be under way: the next `refresh` reads the log."""
         self.read_at = 0.0
 
     def check_joins(self, bounds: Bounds) -> None:
-        """No gap: a batch that starts beyond the marks would claim records that never landed. Not a gap is
-        what this query itself dead-lettered.
+        """Raises RestartStream for a batch that starts beyond the marks: it would claim records that never
+        landed. What this query itself dead-lettered is not a gap.
         """
         joined = self.state.marks
         if joined >= self.dead_lettered_from:
@@ -93,8 +93,8 @@ class HeldLedger:
     def next_commit(
         self, batch: int | str, attempt: int, bounds: Bounds, *, kind: CommitKind = CommitKind.BATCH
     ) -> LedgerCommit:
-        """The ledger commit of a batch: its marks are the batch's ends, never lower than before. What was
-        dead-lettered below the batch is recorded as jumped.
+        """The ledger commit of a batch: its marks are the batch's ends, never lower than before. Offsets that
+        were dead-lettered below the batch are recorded as jumped.
         """
         state = self.state
         marks = state.marks.highest(bounds.end)
@@ -113,7 +113,7 @@ class HeldLedger:
 
     @property
     def unrecorded(self) -> Bounds | None:
-        """What was dead-lettered and not recorded by a commit yet, as bounds of an empty batch behind it."""
+        """What is dead-lettered and not recorded by a commit yet, as bounds of an empty batch behind it."""
         if self.dead_lettered <= self.state.marks:
             return None
         end = self.state.marks.highest(self.dead_lettered)
@@ -121,7 +121,7 @@ class HeldLedger:
 
     @property
     def replay_due(self) -> int:
-        """`LedgerCommit.replay_due`, as far as it is not replayed."""
+        """`LedgerCommit.replay_due`, or 0 where it is replayed."""
         due = self.state.newest.replay_due if self.state.newest else 0
         return due if due > self.replayed else 0
 
@@ -130,7 +130,7 @@ class HeldLedger:
         self.read_at = time.monotonic()
 
     def published_up_to(self, end: Marks, *, landed: bool = True) -> None:
-        """A batch is complete up to there; the next commit says so. Not `landed`: as dead letters alone."""
+        """A batch is completed up to `end`; the next commit records it. Not `landed`: as dead letters alone."""
         self.completed = self.completed.highest(end)
         if not landed:
             if self.unrecorded is None:

@@ -1,4 +1,4 @@
-"""A batch whose table is unavailable becomes dead letters, all of it: `on-exhausted: dead-letter`."""
+"""A batch whose table is unavailable becomes dead letters as a whole: `on-exhausted: dead-letter`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tidemark.contract.failure_codes import FailureCode
 from tidemark.contract.failures import Action
 from tidemark.contract.routes import Route
 from tidemark.ingest.batch.counts import BatchCounts
+from tidemark.ingest.batch.new_offsets import IS_NEW
 from tidemark.ingest.batch.plan import BatchPlan
 
 STAGE = "append"
@@ -25,11 +26,11 @@ def may_dead_letter(plan: BatchPlan, error: RetriesExhausted | BreakerOpen) -> b
     """Whether the batch may be dead-lettered: the stream or the failure's rule says so, it has a DLQ, and
     its checkpoint does not lie on the store that is unavailable.
     """
-    told = plan.retry.classifier.classify(error).action is Action.DLQ
-    wanted = told or plan.processing.on_exhausted == "dead-letter"
     if plan.idempotency.merge_keys:
-        # A version of an entity that is replayed later could not be reported from the newest one.
+        # A version of an entity that is replayed later could not be told from the newest one.
         return False
+    by_rule = plan.retry.classifier.classify(error).action is Action.DLQ
+    wanted = by_rule or plan.processing.on_exhausted == "dead-letter"
     return wanted and plan.dead_letters is not None and not on_one_store(plan.table, plan.checkpoint.path)
 
 
@@ -45,10 +46,10 @@ def all_rejected(batch_counts: BatchCounts) -> BatchCounts:
 def with_accepted_as_rejected(routed: DataFrame, why: str) -> DataFrame:
     """The batch with its new accepted records rejected as DEPENDENCY_UNAVAILABLE, and so replayable.
 
-    In and out: classified records with `novel`. What the table would decide is among them: it cannot be
-    asked, and a replay that finds a record landed resolves its dead letter.
+    In and out: classified records with `is_new`. Uncertain records are among them, as the table cannot be
+    asked: a replay that finds a record landed resolves its dead letter.
     """
-    good = (F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col("is_new")
+    good = (F.col(records.ROUTE) == Route.ACCEPTED.value) & F.col(IS_NEW)
     failure = F.struct(
         F.lit(FailureCode.DEPENDENCY_UNAVAILABLE.value).alias("code"),
         F.lit(STAGE).alias("stage"),
@@ -65,9 +66,9 @@ def with_accepted_as_rejected(routed: DataFrame, why: str) -> DataFrame:
 
 
 def on_one_store(table: TableRef, checkpoint: str) -> bool:
-    """Whether the checkpoint lies on the object store that the table is on: then nothing can advance.
+    """Whether checkpoint and table are on the same object store: then neither can be written in an outage.
 
-    Folders of this machine are taken for stores of their own, as the checkpoint was written a moment ago.
+    Local folders count as different stores, as the checkpoint was written a moment ago.
     """
     if table.path is None:
         return False

@@ -1,4 +1,4 @@
-"""What a batch is reported."""
+"""The immutable inputs of a query's batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from tidemark.transform import DecodePlan, SchemaRegistry
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What does not change while a query runs. Picklable: over Connect the batch runs elsewhere."""
+    """Does not change while a query runs. Picklable: over Spark Connect batches run in another process.
+
+    `start`: the marks at which the first batch of the checkpoint begins. `decode` and `registry` are None for
+    a raw landing table.
+    """
 
     stream: str
     run: str
@@ -30,9 +34,12 @@ class BatchPlan:
     admin: KafkaAdmin
     processing: Processing
     dead_letters: DeadLetterTopic | None
-    group: GroupOffsets | None
-    retry: Retrier
+    group: GroupOffsets
     availability: Availability
     decode: DecodePlan | None
     registry: SchemaRegistry | None
     idempotency: Idempotency = field(default_factory=Idempotency)
+
+    @property
+    def retry(self) -> Retrier:
+        return self.availability.retry

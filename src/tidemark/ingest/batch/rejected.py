@@ -16,25 +16,26 @@ from tidemark.contract.routes import Route
 from tidemark.dead_letters.kept.oversized import keep_oversized
 from tidemark.dead_letters.topic import REJECTED_COLUMNS, DeadLetterTopic
 from tidemark.ingest.batch.counts import LARGEST_CARRIED_BYTES, BatchCounts
+from tidemark.ingest.batch.new_offsets import IS_NEW
 from tidemark.platform.kept_rows import kept
 from tidemark.platform.local_rows import rows_of
 
 log = structlog.get_logger(__name__)
 
 _SURELY_FITS = 8 * LARGEST_CARRIED_BYTES
-"""A topic that takes this much takes every record that is carried along, in an envelope too."""
+"""A topic with this limit accepts every record that is carried along, in an envelope too."""
 _ENVELOPE = records.ENVELOPE_DDL.replace(f"{records.TIMESTAMP} TIMESTAMP", f"{records.TIMESTAMP} BIGINT")
 CARRIED_SCHEMA = f"{_ENVELOPE}, {records.FAILURE} {records.FAILURE_DDL}"
-"""Rejected records in the driver: their timestamps are microseconds (`counts.BatchCounts`)."""
+"""Rejected records in the driver, with timestamps in microseconds (`counts.BatchCounts`)."""
 
 
 def publish_rejected(
     routed: DataFrame, batch_counts: BatchCounts, dead_letters: DeadLetterTopic
 ) -> Mapping[str, int]:
-    """Publish, and return how many there are per failure code when every one is acknowledged.
+    """Publish the rejected records; returns how many there are by failure code once all are acknowledged.
 
-    Where the pass over the batch did not carry them all along, they are read a second time, and they alone.
-    The bytes of one that is too large for the topic are in the DLQ table before its pointer is published.
+    Where the pass over the batch did not carry all of them along, they are read again. The bytes of a record
+    that is too large for the topic are in the DLQ table before its pointer is published.
     """
     if batch_counts.dead_letters is not None:
         rows = [tuple(row[c] for c in REJECTED_COLUMNS) for row in batch_counts.dead_letters]
@@ -44,23 +45,25 @@ def publish_rejected(
         if dead_letters.max_bytes < _SURELY_FITS:
             keep_oversized(carried, dead_letters)
         dead_letters.publish(carried)
-        _tell_each(batch_counts.dead_letters)
-        return _told(Counter(row[records.FAILURE]["code"] for row in batch_counts.dead_letters), dead_letters)
-    is_rejected = (F.col(records.ROUTE) == Route.REJECTED.value) & F.col("is_new")
-    # Kept for the count: an observation does not answer on Spark's way of writing to Kafka.
+        _log_each(batch_counts.dead_letters)
+        return _logged(
+            Counter(row[records.FAILURE]["code"] for row in batch_counts.dead_letters), dead_letters
+        )
+    is_rejected = (F.col(records.ROUTE) == Route.REJECTED.value) & F.col(IS_NEW)
+    # Kept for the count: Spark's writer to Kafka does not complete an observation.
     rejected = kept(routed.where(is_rejected).select(*REJECTED_COLUMNS), eager=False)
     counted = (
         rejected.groupBy(F.col(f"{records.FAILURE}.code").alias("code"))
-        .agg(F.count(F.lit(1)).alias("letters"), F.max(dead_letters.too_large()).alias("oversized"))
+        .agg(F.count(F.lit(1)).alias("number"), F.max(dead_letters.too_large()).alias("oversized"))
         .collect()
     )
     if any(row["oversized"] for row in counted):
         keep_oversized(rejected, dead_letters)
     dead_letters.publish(rejected)
-    return _told({row["code"]: row["letters"] for row in counted}, dead_letters)
+    return _logged({row["code"]: row["number"] for row in counted}, dead_letters)
 
 
-def _told(codes: Mapping[str, int], dead_letters: DeadLetterTopic) -> Mapping[str, int]:
+def _logged(codes: Mapping[str, int], dead_letters: DeadLetterTopic) -> Mapping[str, int]:
     """One line a batch, at INFO."""
     log.info(
         "dead letters published",
@@ -72,7 +75,7 @@ def _told(codes: Mapping[str, int], dead_letters: DeadLetterTopic) -> Mapping[st
     return codes
 
 
-def _tell_each(dead_letters: Sequence[Row]) -> None:
+def _log_each(dead_letters: Sequence[Row]) -> None:
     """One line a record, at DEBUG."""
     if not logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
         return

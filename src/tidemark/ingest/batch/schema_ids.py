@@ -1,34 +1,32 @@
-"""Schema ids of framed Avro: what a plan lacks is asked for before the batch runs."""
+"""Schema ids of framed Avro: those that the decoding plan lacks are asked for before the batch runs."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
 from tidemark.contract.errors import RestartStream
-from tidemark.resilience.retry import Retrier
-from tidemark.transform import DecodePlan, SchemaRegistry, unknown_ids, widen
+from tidemark.ingest.batch.plan import BatchPlan
+from tidemark.transform import DecodePlan, unknown_ids, widen
 
 
 class WiderPlan(RestartStream):
-    """The registry knows a schema that the running query does not: it runs again with `decode`."""
+    """The registry has a schema that the running query does not know: it starts again with `decode`."""
 
     def __init__(self, message: str, decode: DecodePlan) -> None:
         super().__init__(message)
         self.decode = decode
 
 
-def with_schema_ids(
-    batch: DataFrame, plan: DecodePlan, registry: SchemaRegistry | None, retry: Retrier
-) -> DecodePlan:
-    """The plan, knowing about every schema id in the batch. Only framed Avro costs a look at the batch.
+def check_schema_ids(batch: DataFrame, plan: BatchPlan) -> None:
+    """Raises WiderPlan, before anything is written, where the registry has a schema for an unknown id of the
+    batch; RetriesExhausted while the registry is unavailable.
 
-    Ids that nobody knows reject their records. Raises WiderPlan before anything is written where the
-    registry has a schema for one; RetriesExhausted while the registry is unavailable.
+    Ids that the registry does not have reject their records. Only framed Avro costs a look at the batch.
     """
-    ids = unknown_ids(batch, plan)
-    if not ids:
-        return plan
-    wider = retry.call(lambda: widen(plan, ids, registry), step="ask the schema registry")
-    if wider.writers.keys() != plan.writers.keys():
+    decode = plan.decode
+    ids = unknown_ids(batch, decode) if decode is not None else frozenset()
+    if decode is None or not ids:
+        return
+    wider = plan.retry.call(lambda: widen(decode, ids, plan.registry), step="ask the schema registry")
+    if wider.writers.keys() != decode.writers.keys():
         raise WiderPlan(f"schema ids {sorted(ids)} are new", wider)
-    return wider

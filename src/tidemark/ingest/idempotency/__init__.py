@@ -1,1 +1,1 @@
-"""What `idempotency.mode` adds to the ledger: fingerprints, upserts, MERGE."""
+"""The modes beyond the ledger: fingerprints, upserts, MERGE."""

@@ -28,14 +28,13 @@ _ARRIVED = "arrived"
 
 
 def drop_seen(classified: DataFrame, options: Idempotency) -> DataFrame:
-    """Leave out accepted records whose content was accepted in the retention window. Streaming frames only.
+    """Drop accepted records whose content was accepted in the retention window. Streaming frames only.
 
-    In and out: classified records, with `fingerprint` added. Rejected and skipped records are never left
-    out, nor remembered; nor is a dead letter that was published again: its header says what it is.
+    In: classified records. Out: the same with `fingerprint`. Rejected and skipped records are neither dropped
+    nor remembered, nor are dead letters that were published again, which a header marks.
 
-    An entry is forgotten when a batch comes at least `retention` after it, by the batches' clock; how
-    exactly, is up to `cleanup-interval`, which the clock is cut down to: each step of it costs a batch of
-    its own that cleans up.
+    An entry expires when a batch comes at least `retention` after it, by the clock of the batches, which is
+    rounded down to `cleanup-interval`: each step of the clock costs one batch that cleans up.
     """
     keyed = classified.withColumns({_ARRIVED: _arrived(options), FINGERPRINT: _key(options)})
     delay = f"{delay_ms(options)} milliseconds"
@@ -43,21 +42,21 @@ def drop_seen(classified: DataFrame, options: Idempotency) -> DataFrame:
 
 
 def delay_ms(options: Idempotency) -> int:
-    """The watermark's delay. Spark keeps an entry twice as long: once beyond its arrival, and once as the
-    watermark's distance; and the clock may have been cut down by one interval.
+    """The watermark's delay. Spark keeps an entry twice as long, once beyond its arrival and once as the
+    watermark's distance, and the clock may be rounded down by one interval.
     """
     return (_ms(options.retention) + _interval_ms(options) + 1) // 2
 
 
 def counted(spark: SparkSession, batch_counts: BatchCounts, plan: BatchPlan, bounds: Bounds) -> BatchCounts:
-    """The batch counts of what was left, with what `drop_seen` left out added as duplicates.
+    """The batch counts, with the records that `drop_seen` dropped added as duplicates.
 
-    The operator tells nobody in time how many it dropped. As many records as offsets: none. Otherwise
-    the batch's records are counted at the broker once more, without decoding (offsets have holes).
+    Spark does not report in time how many it dropped. As many records as offsets: none. Otherwise the
+    batch's records are read again and counted, without decoding (offsets have holes).
     """
-    if batch_counts.read == sum(bounds.end[p] - bounds.start.at(p) for p in bounds.partitions):
+    if batch_counts.read == bounds.offsets:
         return batch_counts
-    end = Marks({p: bounds.end[p] for p in bounds.partitions})
+    end = Marks({p: end for p, (_, end) in bounds.ranges.items()})
     batch = read_range(spark, plan.admin.kafka, plan.topic, start=bounds.start, end=end)
     read = plan.retry.call(batch.count, step="count the records of the batch")
     dropped = read - batch_counts.read
@@ -70,10 +69,10 @@ def counted(spark: SparkSession, batch_counts: BatchCounts, plan: BatchPlan, bou
 
 
 def not_landed_as_copy(accepted: DataFrame, plan: BatchPlan, new_offsets: NewOffsets) -> DataFrame:
-    """Leaves out records of which the table has a copy from the uncertain offsets.
+    """Drops records of which the table has a copy from the uncertain offsets.
 
     Of two copies in one batch either may be the first, so when the batch runs again the other one may
-    have been dropped. Which contents landed is told by the topic: the table's coordinates, read again.
+    have been dropped. Which contents landed is found by reading the landed coordinates from the topic again.
     """
     if not new_offsets.uncertain:
         return accepted
@@ -93,14 +92,14 @@ def not_landed_as_copy(accepted: DataFrame, plan: BatchPlan, new_offsets: NewOff
 def check_clock(checkpoint: Checkpoint, batch_id: int, options: Idempotency) -> None:
     """Raises RestartStream where the clock went back so far that Spark would drop new records as late."""
     if _went_back(checkpoint.clock(batch_id), options):
-        raise RestartStream("the clock went back: new records would be taken for late ones and dropped")
+        raise RestartStream("the clock went back: new records would be dropped as late ones")
 
 
 def memory_problem(checkpoint: Checkpoint, options: Idempotency, *, now_ms: int) -> str | None:
     """Why a fresh checkpoint, which remembers nothing, is better than this one; or None.
 
-    Nothing came for as long as contents are remembered: all of them have expired. Spark itself forgets
-    only when something comes.
+    Where nothing came for the whole retention, all contents have expired; Spark itself expires them only with
+    the next record.
     """
     clock = checkpoint.clock()
     if _went_back(clock, options):
@@ -125,7 +124,7 @@ def _key(options: Idempotency) -> Column:
 
 
 def _arrived(options: Idempotency) -> Column:
-    """The batch's own clock, the same whenever it runs, cut down to the clean-up interval."""
+    """The batch's own clock, the same whenever it runs, rounded down to the clean-up interval."""
     now, step = F.unix_millis(F.current_timestamp()), F.lit(_interval_ms(options))
     return F.timestamp_millis(now - F.pmod(now, step))
 

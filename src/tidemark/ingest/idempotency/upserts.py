@@ -10,6 +10,7 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import REPLAYED_FROM
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.contract.routes import Route
+from tidemark.ingest.batch.new_offsets import IS_NEW
 from tidemark.sink.merge import DELETES, PLACE
 
 
@@ -17,8 +18,8 @@ def with_tombstones(classified: DataFrame, schema: T.StructType, keys: tuple[str
     """Give skipped tombstones a `row` that names their entity: its keys and coordinates, all else NULL.
 
     In and out: classified records; `schema` is the table's. The keys are read from the Kafka key: a JSON
-    object with a field for each, or, where there is one, its plain text. A tombstone whose key says
-    less than that is rejected, as nobody can tell what it deletes.
+    object with a field for each, or the plain text of a single one. A tombstone without all keys is rejected,
+    as it does not say what it deletes.
     """
     columns = {f.name: f.dataType for f in schema.fields}
     values = _keys_of(columns, keys)
@@ -55,14 +56,13 @@ def with_tombstones(classified: DataFrame, schema: T.StructType, keys: tuple[str
 
 
 def versions(routed: DataFrame) -> DataFrame:
-    """The new versions of a batch for `sink.merge.upsert`. In: classified records with `novel`.
+    """The new versions of a batch for `sink.merge.upsert`. In: classified records with `is_new`.
 
-    A dead letter that was published again takes the place of the record it was, not of the one it is now:
-    versions that came in between are newer.
+    A dead letter that was published again has the place of its original record: versions in between are newer.
     """
     route = F.col(records.ROUTE)
     deletes = (route == Route.SKIPPED.value) & F.col(records.ROW).isNotNull()
-    wanted = F.col("is_new") & ((route == Route.ACCEPTED.value) | deletes)
+    wanted = F.col(IS_NEW) & ((route == Route.ACCEPTED.value) | deletes)
     return routed.where(wanted).select(records.ROW, deletes.alias(DELETES), _place().alias(PLACE))
 
 

@@ -1,1 +1,1 @@
-"""What watches a running ingest: metrics, health, lag, the metrics table."""
+"""Monitoring of a running ingest: metrics, health, lag, the metrics table."""

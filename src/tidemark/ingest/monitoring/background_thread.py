@@ -1,4 +1,4 @@
-"""A thread of its own beside the streams, for as long as a `with` block lasts."""
+"""A background thread that runs as long as a `with` block."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Self
 
 
 class BackgroundThread(ABC):
-    """Runs `_work` in a daemon thread; it has to return soon after `_over` is set.
+    """Runs `_work` in a daemon thread, which has to return soon after `_over` is set.
 
-    At the end it is waited for, `ends_within` seconds at most: a process never hangs on it.
+    The end of the block waits for it `ends_within` seconds at most: a process never hangs on it.
     """
 
     def __init__(self, thread_name: str, *, ends_within: float) -> None:

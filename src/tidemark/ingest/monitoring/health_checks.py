@@ -1,4 +1,4 @@
-"""The health board of a process: the source documents' indicators over this configuration's dependencies."""
+"""The health board of a process: the indicators of docs/metrics.md over the configured dependencies."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def board_of(
     rate: named.DeadLetterRate | None = None,
     waiting: Callable[[], Sequence[str] | None] | None = None,
 ) -> HealthBoard:
-    """All indicators. Kafka and storage decide readiness: without them nothing can be landed; and where
-    streams run in this process (`waiting`: those still to start), that all have started.
+    """All indicators. Readiness depends on Kafka and storage, without which nothing can land, and, where
+    streams run in this process, on all having started (`waiting`: those that have not).
     """
     breakers = Breakers.of(settings)
     board = HealthBoard(
@@ -65,7 +65,7 @@ def kafka(settings: Settings) -> dict[str, object]:
 
 
 def storage(settings: Settings, spark: Callable[[], SparkSession]) -> dict[str, object]:
-    """Raises where a table's place cannot be reached, or a local one may not be written."""
+    """Raises where a table's location cannot be reached, or a local one cannot be written."""
     scheme = "s3" if on_databricks() else "s3a"
     tables = [t for name in settings.streams for t in settings.tables(name, scheme=scheme).values()]
     if "://" not in settings.checkpoint_root:
@@ -90,8 +90,7 @@ def _check_log(spark: SparkSession, table: TableRef) -> None:
     try:
         DeltaLog(spark, table)(1)
     except Exception as error:
-        # A table that is not there yet answers too: its store was reached.
-        told = str(error)
-        if "DELTA_TABLE_NOT_FOUND" in told or "DELTA_MISSING_DELTA_TABLE" in told or "NOT_FOUND" in told:
+        # An absent table is an answer too: its store was reached.
+        if "NOT_FOUND" in str(error) or "DELTA_MISSING_DELTA_TABLE" in str(error):
             return
         raise

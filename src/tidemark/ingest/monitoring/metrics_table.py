@@ -1,4 +1,4 @@
-"""One row a batch in a Delta table, for dashboards: appended beside the stream, never a job over its data."""
+"""One row for each batch in a Delta table, for dashboards; appended in the background."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _LONGEST_PAUSE_S = 300.0
 
 
 def pause_after(took: float, *, every: float) -> float:
-    """Seconds until the next append, after one that took so many."""
+    """Seconds until the next append, after one that took `took` seconds."""
     return max(every, min(_LONGEST_PAUSE_S, took * _SELDOM))
 
 
 class MetricsTable(BackgroundThread, StreamObserver):
-    """Rows wait in memory and are appended by a thread of its own every `every` seconds, and at the end.
+    """Rows wait in memory; a background thread appends them every `every` seconds, and at the end.
 
-    Where an append takes longer than a hundredth of that, the next one waits a hundred times as long, five
-    minutes at most: it never takes more than a percent of the time. A stream never waits for it. Rows that
-    cannot be written are kept for the next try, the oldest of more than 10,000 dropped; each failure is a
-    warning and a metric.
+    After an append that took longer than a hundredth of that, the pause is a hundred times as long, five
+    minutes at most: appends take at most a percent of the time. A stream never waits for them. Rows that
+    cannot be written wait for the next append, and the oldest of more than 10,000 are dropped; each failure
+    is a warning and a metric.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class MetricsTable(BackgroundThread, StreamObserver):
                 self._waiting.get_nowait()
 
     def flush(self) -> int:
-        """Append what waits; how many rows that were. Never raises."""
+        """Append the waiting rows; returns their number. Never raises."""
         while len(self._kept) < _MOST_AT_ONCE:
             try:
                 self._kept.append(self._waiting.get_nowait())
@@ -96,8 +96,8 @@ class MetricsTable(BackgroundThread, StreamObserver):
                 writer.saveAsTable(self._table.sql)
         except Exception as error:
             self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
-            told = summary_of_error(error)
-            log.warning("metrics not written; the stream goes on", table=str(self._table), error=told)
+            summary = summary_of_error(error)
+            log.warning("metrics not written; the stream goes on", table=str(self._table), error=summary)
             return 0
         self._kept = []
         return len(rows)

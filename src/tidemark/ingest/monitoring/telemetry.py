@@ -1,4 +1,4 @@
-"""Everything that watches a running ingest: metrics, their endpoints, the watch and the metrics table."""
+"""Telemetry of a running ingest: metrics, their endpoints, the watch and the metrics table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidemark.streams.status import PartitionStatus, StreamStatus, logs_of, stat
 
 @dataclass(frozen=True)
 class Telemetry:
-    """`observers` are for the ingest. `url`: where the endpoints answer; None where they do not."""
+    """`observers` are for the ingest. `url`: the address of the endpoints; None where they do not answer."""
 
     metrics: Metrics
     observers: Sequence[StreamObserver]
@@ -35,10 +35,10 @@ class Telemetry:
 
 @contextmanager
 def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> Iterator[Telemetry]:
-    """What `metrics` in the configuration asks for, for as long as the `with` lasts.
+    """The telemetry that `metrics` in the configuration asks for, as long as the `with` lasts.
 
-    Nothing of it can stop a stream: an address that is taken, a table that cannot be written and a broker
-    that does not answer are warnings.
+    It never stops a stream: an address in use, a table that cannot be written and a broker that does not
+    answer are warnings.
     """
     metrics = Metrics(settings.application_name)
     observer = MetricsObserver(metrics)
@@ -76,23 +76,21 @@ def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> I
 
 
 def _read(settings: Settings, spark: SparkSession) -> list[StreamStatus]:
-    """The streams by their tables' logs: over Connect the batches run elsewhere and tell nothing here."""
+    """The streams by their tables' logs: over Connect the batches run in another process."""
     return [status for name in settings.streams for status in status_of(logs_of(spark), settings, name)]
 
 
 def _seen(watch: Watch, observer: MetricsObserver) -> dict[str, StreamInfo]:
-    """Lag and age by the logs; whether a query runs, and what ended it, by this process."""
-    told = observer.facts()
-    return {
-        name: replace(facts, running=told[name].running, problem=told[name].problem or facts.problem)
-        if name in told
-        else facts
-        for name, facts in watch.facts().items()
-    }
+    """Lag and age from the logs; whether a query runs, and the error that ended it, from this process."""
+    here, found = observer.facts(), watch.facts()
+    for name in here.keys() & found.keys():
+        problem = here[name].problem or found[name].problem
+        found[name] = replace(found[name], running=here[name].running, problem=problem)
+    return found
 
 
 def _looked(settings: Settings, observer: MetricsObserver) -> list[StreamStatus]:
-    """The streams by what this process knows of their marks, and the broker of their ends: no Spark job."""
+    """The streams by the marks that this process knows and the broker's end offsets, without a Spark job."""
     admin = KafkaAdmin(settings.kafka, timeout=5.0)
     return [_status(admin, observer, seen) for seen in observer.streams().values()]
 

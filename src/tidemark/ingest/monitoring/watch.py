@@ -1,4 +1,4 @@
-"""Looks at the streams from outside every few seconds: lag, dead letter topics, age of the last commits."""
+"""Observes the streams from outside every few seconds: lag, dead letter topics, age of the last commits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Look = Callable[[], Sequence[StreamStatus]]
 
 @dataclass(frozen=True)
 class Point:
-    """One look at one stream. `at`: Unix seconds. `done`: offsets below the marks, over all partitions."""
+    """One stream at one time. `at`: Unix seconds. `done`: offsets below the marks, over all partitions."""
 
     at: float
     lag: int
@@ -36,10 +36,10 @@ class Point:
 
 
 class Watch(BackgroundThread):
-    """A thread that looks, sets the gauges and keeps the last points for charts. Never raises into anybody.
+    """A thread that calls `look`, sets the gauges and keeps the last points for charts. Never raises.
 
-    `statuses` is the last look that succeeded; `problem` why the newest did not, or None. Without
-    `sets_lag` the lag in records is left to an observer, which knows it sooner.
+    `statuses`: the last successful look; `problem`: why the newest one failed, or None. Without `sets_lag`
+    an observer sets the lag in records, which knows it sooner.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Watch(BackgroundThread):
             return list(self._points.get(stream, ()))
 
     def progress(self) -> tuple[float, float]:
-        """Offsets that marks have passed, and records on the dead letter topics, over all streams."""
+        """Offsets below the marks, and records on the dead letter topics, over all streams."""
         done = sum(p.mark for s in self.statuses.values() for p in s.partitions)
         return float(done), self._metrics.total("tidemark_dead_letter_topic_records")
 
     def facts(self) -> dict[str, StreamInfo]:
-        """For the indicator of freshness: whether a query runs cannot be seen from outside."""
+        """For the indicator of freshness. Whether a query runs cannot be seen from outside."""
         return {
             name: StreamInfo(
                 running=None,
@@ -136,10 +136,10 @@ class Watch(BackgroundThread):
         self._metrics.set("tidemark_dead_letter_topic_age_seconds", age, stream=stream)
 
     def _note(self, error: Exception) -> None:
-        told = summary_of_error(error)
-        if told != self.problem:
-            log.warning("the streams cannot be looked at", error=told)
-        self.problem = told
+        problem = summary_of_error(error)
+        if problem != self.problem:
+            log.warning("streams cannot be observed", error=problem)
+        self.problem = problem
         self._metrics.add("tidemark_telemetry_errors_total", part="watch")
 
     def _work(self) -> None:
@@ -149,7 +149,7 @@ class Watch(BackgroundThread):
 
 
 def dead_letter_topic_size(admin: KafkaAdmin, name: str) -> tuple[int, int | None]:
-    """Offsets in the topic, and the oldest record's timestamp (ms); 0 and None where there is none."""
+    """Number of offsets in the topic and the oldest record's timestamp (ms); 0 and None where it is empty."""
     topic = admin.find(name)
     if topic is None:
         return 0, None

@@ -1,1 +1,1 @@
-"""Where a query starts: the ledger, the topic, the checkpoint and the table brought together."""
+"""Where a query starts, by the ledger, the topic, the checkpoint and the table."""

@@ -1,6 +1,6 @@
-"""Where a query starts: the table's ledger, the topic and the checkpoint brought together.
+"""Where a query starts, by the table's ledger, the topic and the checkpoint.
 
-Long because every way a start can go ends here in one decision.
+Long because every case of a start is decided here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 class Start:
     """How to start: the ledger's state, and a checkpoint that joins it. A fresh one starts at `marks`.
 
-    `target` knows what its table refuses. `lost`: offsets that retention took and that this start gave up.
+    `target` has the limits of its table. `lost`: the number of offsets that retention deleted unread.
     """
 
     target: Target
@@ -54,7 +54,7 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
     """Decide where to start, opening the table's ledger where needed. `now` has a zone.
 
     Raises LedgerError for a table that is not this stream's, SchemaConflict, DataLoss where Kafka no
-    longer has what was not read, NonRetriableError without a topic. Nothing is half-made then.
+    longer has records that were not read, NonRetriableError without a topic.
     """
     topic = admin.describe(target.stream.kafka_topic)
     info = tables.describe(spark, target.table)
@@ -92,8 +92,8 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
 
 
 def fresh_identifier(mode: str, seq: int, run: str) -> str:
-    """The name of a checkpoint that no start had before, of the same run neither: what an earlier one planned
-    may lie beyond the marks.
+    """The name of a checkpoint that no start used before, not even of the same run: batches that an earlier
+    checkpoint planned may lie beyond the marks.
     """
     return f"{mode}-{seq:010d}-{run[:8]}{uuid.uuid4().hex[:8]}"
 
@@ -135,7 +135,7 @@ def _open(
 def _reopen_if_needed(
     spark: SparkSession, admin: KafkaAdmin, target: Target, topic: Topic, state: LedgerState
 ) -> LedgerState:
-    """After a RESTORE the marks go back, after a new topic they begin again: either opens a generation."""
+    """After a RESTORE the marks are lower, for a new topic they are empty: either opens a generation."""
     assert state.newest is not None
     if state.newest.topic_id != topic.id:
         log.warning(
@@ -163,9 +163,9 @@ def _within_kafka(
     ends = settled_ends(admin, topic, Marks({p: o for p, o in state.marks.items() if p in topic.partitions}))
     beyond = {p: r for p, r in ends.behind(state.marks).items() if p in topic.partitions}
     if beyond:
-        told = "; ".join(f"partition {p}: marks at {m}, topic ends at {e}" for p, (e, m) in beyond.items())
+        listed = "; ".join(f"partition {p}: marks at {m}, topic ends at {e}" for p, (e, m) in beyond.items())
         raise DataLoss(
-            f"the marks of {target.table} lie beyond the end of topic {topic.name}: {told}",
+            f"the marks of {target.table} lie beyond the end of topic {topic.name}: {listed}",
             "the topic lost records (unclean leader election, or truncated); to land what comes from here on:"
             " tidemark rewind --to-latest",
         )
@@ -174,14 +174,14 @@ def _within_kafka(
     if not lost:
         return state
     count = _offsets_in(lost)
-    told = "; ".join(f"partition {p}: offsets {at} to {first - 1}" for p, (at, first) in lost.items())
+    ranges = "; ".join(f"partition {p}: offsets {at} to {first - 1}" for p, (at, first) in lost.items())
     if target.stream.on_data_loss == "stop":
         raise DataLoss(
-            f"retention took {count} records of topic {topic.name} that were not read yet: {told}",
+            f"retention took {count} records of topic {topic.name} that were not read yet: {ranges}",
             "to record the loss and go on: on-data-loss: continue, or tidemark rewind"
             + "".join(f" --to-offset {p}={first}" for p, (_, first) in lost.items()),
         )
-    log.error("records lost to retention", stream=target.name, records=count, ranges=told)
+    log.error("records lost to retention", stream=target.name, records=count, ranges=ranges)
     marks, published = state.marks.highest(earliest), state.published.highest(earliest)
     moved = replace(state, marks=marks, published=published, high_water=state.high_water.highest(marks))
     return open_generation(spark, target, topic, moved, Opening("data loss", jumped=lost))

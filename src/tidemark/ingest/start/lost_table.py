@@ -1,4 +1,4 @@
-"""A table without marks whose stream has completed batches: it was dropped, or another one is meant."""
+"""A table without marks whose stream has completed batches: it was dropped, or the destination changed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def refuse_rows_without_marks(spark: SparkSession, target: Target, info: TableIn
 
 
 def refuse_lost_table(target: Target) -> None:
-    """Raises LedgerError where a checkpoint of the stream has completed a batch, though its table is not
-    there, or has neither rows nor marks: landing all again, or nothing, is for a person to say.
+    """Raises LedgerError where a checkpoint of the stream has completed a batch, though its table is absent,
+    or has neither rows nor marks: a person decides whether all lands again, or nothing.
 
-    Without a checkpoint nobody can tell it from a first start, and it is one.
+    Without a checkpoint it is a first start.
     """
     found = _completed(target)
     if found is None:

@@ -1,4 +1,4 @@
-"""What has to follow where marks go back, before a stream writes below the highest ones again."""
+"""Consequences of marks that went back, before a stream writes below the highest ones again."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ BY = "tidemark, at a start"
 
 
 def reopen_undone(spark: SparkSession, target: Target, state: LedgerState) -> None:
-    """Dead letters whose row a RESTORE took away are new again.
+    """Reopen dead letters whose row a RESTORE removed.
 
-    The ledger passes on what was undone, so this does not depend on how far the log's history reaches, and a
-    start that follows an interrupted one does it again.
+    Every ledger commit passes on the undone versions, so this does not depend on the retention of the log,
+    and a start after an interrupted one does it again.
     """
     if target.decode is None or not state.undone:
         return
@@ -36,7 +36,7 @@ def reopen_undone(spark: SparkSession, target: Target, state: LedgerState) -> No
 
 
 def reopen_all(spark: SparkSession, target: Target, topic: Topic) -> None:
-    """A table that begins anew has the rows of no dead letter."""
+    """Reopen all dead letters: a new table has the rows of none."""
     if target.decode is None:
         return
     note = "the table was begun anew, without its row"
@@ -50,8 +50,8 @@ def reopen_all(spark: SparkSession, target: Target, topic: Topic) -> None:
 def fence_replays(spark: SparkSession, target: Target, topic: Topic, state: LedgerState) -> None:
     """Refuse replays that decided by older marks, where this start may land the same records.
 
-    An empty commit in their chain. After `state` was read and before the first batch: a replay that decided
-    before `state` is refused from here on, one that decides later sees where this start resumes.
+    Makes an empty commit in their chain, after `state` was read and before the first batch: a replay that
+    decided before `state` is refused, one that decides later sees where this start resumes.
     """
     if not may_land_replayed(state) or target.decode is None or target.stream.idempotency.merge_keys:
         return

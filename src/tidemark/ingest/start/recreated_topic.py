@@ -24,10 +24,10 @@ def remove_mislabelled(
 ) -> None:
     """Remove rows that carry the old topic id and are records of `topic`, the new one.
 
-    Only the last batch can hold such rows: the id is compared after each, before `done` passes it. A row
-    is the new topic's if its partition, offset and timestamp are; the record lands again under the new id,
-    as the new topic is read from its beginning. Where the new topic has lost it already, the row stays.
-    Safe to run again, so it comes before the new topic's generation is opened.
+    Only the last batch can hold such rows: the id is compared after each batch, before it is published. A row
+    belongs to the new topic if its partition, offset and timestamp do; the record lands again under the new
+    id, as the new topic is read from its beginning. Where the new topic no longer has it, the row stays.
+    Safe to run again, so it runs before the new topic's generation is opened.
     """
     begins = admin.earliest(topic).highest(newest.published)
     ends = {p: min(newest.marks.at(p), end) for p, end in admin.ends(topic).items()}
@@ -36,7 +36,7 @@ def remove_mislabelled(
         return
     found = read_range(spark, admin.kafka, topic, start=Marks({p: begins.at(p) for p in asked}), end=asked)
     keys = (records.PARTITION, records.OFFSET, records.TIMESTAMP)
-    # A timestamp that is NULL equals nothing: rather a doubled record than a lost one.
+    # A NULL timestamp equals nothing: a doubled record is better than a lost one.
     same = [column_of(table, k) == F.col(f"s.{k}") for k in keys]
     condition = reduce(Column.__and__, same, column_of(table, records.TOPIC_ID) == newest.topic_id)
     merge_into(found.select(*keys), table, condition).whenMatched().delete().merge()

@@ -1,4 +1,4 @@
-"""Which checkpoint a start may go on with: the one the newest ledger commit names, if it joins the marks."""
+"""The checkpoint that a start may continue: the one of the newest ledger commit, if it joins the marks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Usable:
+    """`initial`: the offsets at which its first batch started."""
+
     identifier: str
     checkpoint: Checkpoint
     position: Position
@@ -27,7 +29,7 @@ class Usable:
 def usable_checkpoint(target: Target, state: LedgerState, now: datetime) -> Usable | None:
     """The checkpoint that the newest ledger commit names, if Spark can start from it and it joins the marks.
 
-    Another mode's is never taken: a switch starts afresh, and so does the way back.
+    A checkpoint of another mode is never taken: each change of the mode starts a fresh one.
     """
     assert state.newest is not None
     named = state.newest.checkpoint
