@@ -24,6 +24,8 @@ CONTENT = {"a": b"first jar" * 1000, "b": b"second jar" * 2000}
 class Repository(ThreadingHTTPServer):
     requests: list[str]
     url: str
+    refusals: int
+    """How many more requests are answered with 503."""
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -33,7 +35,11 @@ class Handler(SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         assert isinstance(self.server, Repository)
         self.server.requests.append(self.path)
-        super().do_GET()
+        if self.server.refusals:
+            self.server.refusals -= 1
+            self.send_error(503)
+        else:
+            super().do_GET()
 
 
 @pytest.fixture
@@ -44,7 +50,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
         place.mkdir(parents=True)
         (place / f"{name}-1.0.jar").write_bytes(content)
     server = Repository(("127.0.0.1", 0), partial(Handler, directory=str(root)))
-    server.requests = []
+    server.requests, server.refusals = [], 0
     server.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -143,6 +149,15 @@ def test_an_artifact_is_named_when_the_repository_does_not_have_it(
     monkeypatch.setattr(jars, "pinned", lambda _: (jar("a", CONTENT["a"]), jar("absent", b"x")))
     with pytest.raises(JarsMissing, match=r"org\.example:absent:1\.0: not found"):
         fetch(tmp_path / "jars")
+
+
+def test_a_jar_is_fetched_again_when_the_repository_fails_for_a_moment(
+    repository: Repository, pins: tuple[Jar, ...], tmp_path: Path
+) -> None:
+    repository.refusals = 2
+    paths = jar_paths("spark", folder=tmp_path / "jars", attempts=3)
+    assert [path.read_bytes() for path in paths] == list(CONTENT.values())
+    assert downloads(repository) == ["a-1.0.jar"] * 3 + ["b-1.0.jar"]
 
 
 @pytest.mark.parametrize("jar_set", ["spark", "broker", "s3"])

@@ -184,20 +184,10 @@ class Ingest:
         start = retry.call(lambda: start_of(self.spark, admin, target, now=self.now()), step="start")
         target = start.target
         started = time.monotonic()
-        log.info(
-            "stream starts",
-            stream=target.name,
-            topic=start.topic.name,
-            topic_id=start.topic.id,
-            table=str(target.table),
-            checkpoint=start.checkpoint_id,
-            fresh=start.fresh,
-            marks=dict(start.state.marks),
-        )
         topic, marks = start.topic, start.state.marks
-        self._observing.emit(
-            StreamStarted(target.name, topic.name, topic.id, str(target.table), marks, start.fresh)
-        )
+        event = StreamStarted(target.name, topic.name, topic.id, str(target.table), marks, start.fresh)
+        log.info("stream starts", **(vars(event) | {"marks": dict(marks)}), checkpoint=start.checkpoint_id)
+        self._observing.emit(event)
         if start.fresh and target.remembers:
             log.info("no content is remembered yet", stream=target.name, checkpoint=start.checkpoint_id)
         if start.lost:

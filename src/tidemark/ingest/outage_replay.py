@@ -126,7 +126,7 @@ class OutageReplay:
         log.info("replay is tried again", stream=self.target.name, seconds=round(delay, 1))
 
     def _replay_what_is_due(self) -> bool:
-        """Whether nothing is due any more."""
+        """Whether no replay is due any more."""
         if over_connect(self.spark):
             # The batches run in another process: only the log has what they committed.
             with self.ledger.busy:
@@ -147,7 +147,7 @@ class OutageReplay:
         return not due or self._settled()
 
     def _settled(self) -> bool:
-        """Record that nothing is due, in an empty ledger commit; false while a batch is under way."""
+        """Record in an empty ledger commit that no replay is due; false while a batch runs."""
         if not self.ledger.busy.acquire(timeout=_LOCK_S):
             return False
         try:

@@ -38,13 +38,13 @@ CATALOGUE: tuple[Metric, ...] = (
     Metric("tidemark_build_info", _G, ("application", "version"), "Always 1; its labels say what runs."),
     Metric("tidemark_stream_info", _G, ("stream", "topic", "table"), "Always 1; a stream's topic and table."),
     Metric("tidemark_stream_running", _G, _S, "1 while the stream's query runs, 0 when it has ended."),
-    Metric("tidemark_stream_restarts_total", _C, _S, "Starts of the query after its first, by itself."),
+    Metric("tidemark_stream_restarts_total", _C, _S, "Automatic starts of the query after the first."),
     Metric("tidemark_records_read_total", _C, _S, "Records read from the topic, each batch once."),
     Metric(
         "tidemark_records_processed_total",
         _C,
         ("stream", "route"),
-        "Records by what became of them: accepted, rejected, skipped, duplicate.",
+        "Records by route: accepted, rejected, skipped, duplicate.",
         "Messages processed successfully",
     ),
     Metric(

@@ -1,1 +1,1 @@
-"""What an operator or a job does to a stream that is not landing a batch."""
+"""Operations on streams by a person or a job: status, rewind, adopt, backfill, compare, maintain."""

@@ -19,6 +19,7 @@ from tidemark.contract.marks import Marks
 from tidemark.contract.routes import Route
 from tidemark.dead_letters.codes import code_counts
 from tidemark.platform.kept_rows import kept
+from tidemark.platform.session import s3_scheme
 from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.retry import retrier_for
 from tidemark.sink import table as tables
@@ -152,7 +153,7 @@ def _from_kafka(spark: SparkSession, admin: KafkaAdmin, asked: OffsetRange) -> D
 
 
 def _landed(spark: SparkSession, settings: Settings, target: Target, asked: OffsetRange) -> DataFrame:
-    landing = settings.tables(target.name).get("landing")
+    landing = settings.tables(target.name, scheme=s3_scheme()).get("landing")
     if landing is None or tables.describe(spark, landing) is None:
         raise UsageError(f"stream {target.name} has no landing table", "leave --from-landing out")
     found = spark.table(landing.sql).alias("t").where(within(asked.topic.id, asked.ranges))

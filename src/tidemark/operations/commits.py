@@ -12,7 +12,7 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
 from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.platform.session import on_databricks
+from tidemark.platform.session import s3_scheme
 from tidemark.sink import table as tables
 from tidemark.sink.table_log import DeltaLog, LogEntry, ReadLog
 
@@ -39,7 +39,7 @@ def recent_commits(
     Raises UsageError for a stream that is not configured or has no such table.
     """
     landing = label.endswith(".landing")
-    refs = settings.tables(label.removesuffix(".landing"), scheme="s3" if on_databricks() else "s3a")
+    refs = settings.tables(label.removesuffix(".landing"), scheme=s3_scheme())
     table = refs.get("landing" if landing else "decoded")
     if table is None:
         raise UsageError(f"there is no table {label}")

@@ -33,7 +33,7 @@ def rows_of(spark: SparkSession, rows: Sequence[Iterable[Any]], ddl: str) -> Dat
 
 
 def no_rows(spark: SparkSession, schema: T.StructType) -> DataFrame:
-    """No rows, of these columns."""
+    """An empty DataFrame with these columns."""
     from pyspark.sql import functions as F
 
     return spark.range(0).select(*[F.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields])

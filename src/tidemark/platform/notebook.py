@@ -79,7 +79,7 @@ class NotebookRun:
 
     @staticmethod
     def many(written: str) -> tuple[str, ...]:
-        """The parts of a text with commas."""
+        """The parts of a comma-separated text."""
         return tuple(part.strip() for part in written.split(",") if part.strip())
 
 

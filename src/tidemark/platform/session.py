@@ -32,6 +32,11 @@ def on_databricks(environ: Mapping[str, str] = os.environ) -> bool:
     return "DATABRICKS_RUNTIME_VERSION" in environ or _has_databricks_connect()
 
 
+def s3_scheme() -> str:
+    """The scheme by which this Spark reaches tables on S3."""
+    return "s3" if on_databricks() else "s3a"
+
+
 def get_session(app_name: str = "tidemark") -> SparkSession:
     """The session this process should use, the same one at each call.
 

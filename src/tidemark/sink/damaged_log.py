@@ -1,4 +1,4 @@
-"""A Delta log with a file that cannot be read: named, with what to do about it."""
+"""An explanation for a Delta log with a file that cannot be read."""
 
 from __future__ import annotations
 

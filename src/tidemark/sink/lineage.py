@@ -1,4 +1,4 @@
-"""Which ledger commits a table version goes back to: through RESTOREs, never past one that emptied the table."""
+"""The ledger commits behind a table version: through RESTOREs, never past a commit that emptied the table."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _emptied_by(entry: LogEntry) -> str | None:
 
 def _at_or_below(page: LogPage, version: int) -> Iterator[LogEntry]:
     yield from _down_from(page, version)
-    # A complete page ends at the log's beginning, which is not the table's once the log was cleaned up.
+    # A complete page ends at the log's beginning, which log cleanup moves away from the table's.
     oldest = page.entries[-1].version
     if oldest > 0:
         raise NeedsOlderEntries(min(version, oldest - 1))

@@ -1,4 +1,4 @@
-"""The table a stream lands in: created when absent, checked when not."""
+"""The table of a stream: created when absent, checked when present."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a stream has completed its topic: below that it never writes again, unless its marks go back."""
+"""How far a stream has completed its topic: below that it does not write again, unless its marks go back."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tidemark.config.destination import TableRef
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.marks import Marks
-from tidemark.platform.session import on_databricks
+from tidemark.platform.session import s3_scheme
 from tidemark.resilience.breaker_state import remembered_in
 from tidemark.resilience.breakers import FOLDER
 from tidemark.sink.ledger import in_generation, read_state
@@ -77,7 +77,7 @@ def status_of(logs: Logs, settings: Settings, name: str) -> list[StreamStatus]:
     stream = settings.stream(name)
     found = []
     breakers = list(remembered_in(settings.state_dir / FOLDER))
-    for kind, table in settings.tables(name, scheme="s3" if on_databricks() else "s3a").items():
+    for kind, table in settings.tables(name, scheme=s3_scheme()).items():
         label = name if kind == "decoded" else f"{name}.{kind}"
         try:
             status = _status(logs(table), settings, label, stream.kafka_topic, table)
@@ -110,7 +110,7 @@ def _status(
     topic = admin.describe(topic_name)
     ends, earliest = admin.ends(topic), admin.earliest(topic)
     if log is None:
-        partitions = _partitions(earliest, ends)
+        partitions = partitions_of(earliest, ends)
         return StreamStatus(label, topic_name, str(table), topic.id, partitions, problem="not started yet")
     written = read_state(log)
     state = in_generation(written, topic.id)
@@ -119,7 +119,7 @@ def _status(
         topic=topic_name,
         table=str(table),
         topic_id=topic.id,
-        partitions=_partitions(state.marks, ends),
+        partitions=partitions_of(state.marks, ends),
         last_commit_version=written.newest_version if written.newest else None,
         last_commit_time=written.newest_at.isoformat() + "Z" if written.newest_at else None,
         last_commit_kind=written.newest.kind.value if written.newest else None,
@@ -129,5 +129,5 @@ def _status(
     )
 
 
-def _partitions(marks: Marks, ends: Marks) -> tuple[PartitionStatus, ...]:
+def partitions_of(marks: Marks, ends: Marks) -> tuple[PartitionStatus, ...]:
     return tuple(PartitionStatus(p, marks.at(p), end, max(0, end - marks.at(p))) for p, end in ends.items())

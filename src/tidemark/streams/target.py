@@ -1,4 +1,4 @@
-"""One table of a stream, resolved: where it is, what lands in it, where its checkpoints are."""
+"""One table of a stream, resolved: its location, its records and its checkpoints."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tidemark.config.settings import Settings
 from tidemark.config.stream import Stream
 from tidemark.contract import records
 from tidemark.contract.errors import ConfigError
-from tidemark.platform.session import on_databricks
+from tidemark.platform.session import s3_scheme
 from tidemark.streams.target import Target
 from tidemark.transform import decode_plan
 
@@ -19,7 +19,7 @@ from tidemark.transform import decode_plan
 def targets_of(spark: SparkSession, settings: Settings, name: str, *, run: str) -> list[Target]:
     """The stream's tables, checked and resolved. Raises ConfigError with all faults found."""
     stream = settings.stream(name)
-    refs = settings.tables(name, scheme="s3" if on_databricks() else "s3a")
+    refs = settings.tables(name, scheme=s3_scheme())
     targets = []
     if stream.destination is not None:
         plan = decode_plan(stream, base_dir=settings.config_dir, spark=spark)

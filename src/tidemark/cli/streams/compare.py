@@ -58,11 +58,11 @@ def compare(
 
 def _table(settings: Settings, name: str) -> TableRef:
     from tidemark.config.destination import TableRef
-    from tidemark.platform.session import on_databricks
+    from tidemark.platform.session import s3_scheme
 
     stream, _, kind = name.partition(":")
     if stream in settings.streams:
-        tables = settings.tables(stream, scheme="s3" if on_databricks() else "s3a")
+        tables = settings.tables(stream, scheme=s3_scheme())
         chosen = kind or ("decoded" if "decoded" in tables else "landing")
         if chosen not in tables:
             raise UsageError(f"stream {stream} has no {chosen} table", f"it has: {', '.join(tables)}")

@@ -1,1 +1,1 @@
-"""What one micro-batch does: `handler` has the order of effects from top to bottom."""
+"""One micro-batch: `handler` has the order of effects from top to bottom."""

@@ -72,7 +72,7 @@ def _differing(routed: DataFrame, plan: BatchPlan, asked: Ranges) -> DataFrame:
 
 
 def _content(plan: BatchPlan) -> list[str]:
-    """Columns that come from the record alone: what a newer configuration derives from it may differ."""
+    """Columns that come from the record alone: a newer configuration may derive others differently."""
     if plan.decode is None:
         return [records.TIMESTAMP, records.KEY, records.PAYLOAD]
     return [records.TIMESTAMP, *(f.column for f in plan.decode.fields)]

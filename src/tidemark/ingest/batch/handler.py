@@ -80,11 +80,7 @@ class IngestBatch:
             "batch landed",
             stream=report.stream,
             batch=batch_id,
-            read=report.read,
-            accepted=report.accepted,
-            rejected=report.rejected,
-            skipped=report.skipped,
-            duplicate=report.duplicate,
+            **self.ledger.counts,
             version=report.version,
             seconds=round(report.seconds, 3),
         )

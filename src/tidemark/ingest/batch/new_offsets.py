@@ -1,4 +1,4 @@
-"""Which records of a batch are new to the table."""
+"""The records of a batch that are new to the table, by their offsets."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ _MESSAGE_LIMIT = 500
 
 
 def may_dead_letter(plan: BatchPlan, error: RetriesExhausted | BreakerOpen) -> bool:
-    """Whether the batch may be dead-lettered: the stream or the failure's rule says so, it has a DLQ, and
-    its checkpoint does not lie on the store that is unavailable.
+    """Whether the batch may be dead-lettered: the stream or the failure's rule allows it, the stream has a DLQ,
+    and its checkpoint is not on the unavailable store.
     """
     if plan.idempotency.merge_keys:
         # A version of an entity that is replayed later could not be told from the newest one.

@@ -64,7 +64,7 @@ def publish_rejected(
 
 
 def _logged(codes: Mapping[str, int], dead_letters: DeadLetterTopic) -> Mapping[str, int]:
-    """One line a batch, at INFO."""
+    """Logs one line for each batch, at INFO, and returns `codes`."""
     log.info(
         "dead letters published",
         stream=dead_letters.stream,
@@ -76,7 +76,7 @@ def _logged(codes: Mapping[str, int], dead_letters: DeadLetterTopic) -> Mapping[
 
 
 def _log_each(dead_letters: Sequence[Row]) -> None:
-    """One line a record, at DEBUG."""
+    """Logs one line for each record, at DEBUG."""
     if not logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
         return
     for row in dead_letters:

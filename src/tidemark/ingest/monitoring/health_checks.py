@@ -14,7 +14,7 @@ from tidemark.contract.errors import RetriableError
 from tidemark.monitoring import indicators as named
 from tidemark.monitoring.health import HealthBoard
 from tidemark.monitoring.metrics import Metrics
-from tidemark.platform.session import on_databricks
+from tidemark.platform.session import s3_scheme
 from tidemark.resilience.breakers import Breakers
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import KafkaAdmin
@@ -66,8 +66,7 @@ def kafka(settings: Settings) -> dict[str, object]:
 
 def storage(settings: Settings, spark: Callable[[], SparkSession]) -> dict[str, object]:
     """Raises where a table's location cannot be reached, or a local one cannot be written."""
-    scheme = "s3" if on_databricks() else "s3a"
-    tables = [t for name in settings.streams for t in settings.tables(name, scheme=scheme).values()]
+    tables = [t for name in settings.streams for t in settings.tables(name, scheme=s3_scheme()).values()]
     if "://" not in settings.checkpoint_root:
         _check_folder(settings.checkpoint_root)
     for table in tables:

@@ -18,10 +18,10 @@ from tidemark.monitoring.endpoints import endpoints
 from tidemark.monitoring.indicators import StreamInfo
 from tidemark.monitoring.metrics import Metrics
 from tidemark.monitoring.recording import MetricsObserver, Seen
-from tidemark.platform.session import on_databricks, over_connect
+from tidemark.platform.session import over_connect, s3_scheme
 from tidemark.resilience.breakers import Breakers
 from tidemark.source.topics import KafkaAdmin
-from tidemark.streams.status import PartitionStatus, StreamStatus, logs_of, status_of
+from tidemark.streams.status import StreamStatus, logs_of, partitions_of, status_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> I
         metrics.breaker(breaker.name, breaker.state.value)
     with ExitStack() as running:
         if settings.metrics.table is not None:
-            table = settings.table(settings.metrics.table, scheme="s3" if on_databricks() else "s3a")
+            table = settings.table(settings.metrics.table, scheme=s3_scheme())
             observers.append(
                 running.enter_context(
                     MetricsTable(spark, table, metrics, application=settings.application_name, run=run)
@@ -102,7 +102,4 @@ def _status(admin: KafkaAdmin, observer: MetricsObserver, seen: Seen) -> StreamS
     except TidemarkError as error:
         return StreamStatus(seen.stream, seen.topic, seen.table, problem=error.message)
     observer.ends_known(seen.stream, ends)
-    partitions = tuple(
-        PartitionStatus(p, seen.marks.at(p), end, max(0, end - seen.marks.at(p))) for p, end in ends.items()
-    )
-    return StreamStatus(seen.stream, seen.topic, seen.table, topic.id, partitions)
+    return StreamStatus(seen.stream, seen.topic, seen.table, topic.id, partitions_of(seen.marks, ends))

@@ -10,7 +10,7 @@ import structlog
 from tidemark.contract.marks import Marks
 from tidemark.ingest.idempotency.fingerprints import memory_problem
 from tidemark.sink.ledger import LedgerState
-from tidemark.source.checkpoint import Checkpoint, Position
+from tidemark.source.checkpoint import Checkpoint
 from tidemark.streams.target import Target
 
 log = structlog.get_logger(__name__)
@@ -22,7 +22,6 @@ class Usable:
 
     identifier: str
     checkpoint: Checkpoint
-    position: Position
     initial: Marks
 
 
@@ -37,18 +36,20 @@ def usable_checkpoint(target: Target, state: LedgerState, now: datetime) -> Usab
         return None
     checkpoint = target.checkpoint(named)
     position, initial = checkpoint.position(), checkpoint.initial()
-    forgets = None
-    if target.remembers:
+    if position is None or initial is None:
+        problem: str | None = "missing or damaged"
+    elif not position.end <= state.marks:
+        problem = "ahead of the marks"
+    else:
         now_ms = round(now.timestamp() * 1000)
-        forgets = memory_problem(checkpoint, target.stream.idempotency, now_ms=now_ms)
-    joins = position is not None and initial is not None and position.end <= state.marks
-    if position is not None and initial is not None and joins and forgets is None:
-        return Usable(named, checkpoint, position, initial)
+        options = target.stream.idempotency
+        problem = memory_problem(checkpoint, options, now_ms=now_ms) if target.remembers else None
+        if problem is None:
+            return Usable(named, checkpoint, initial)
     log.warning(
         "checkpoint cannot be used; resuming from the table's marks",
         stream=target.name,
         checkpoint=checkpoint.path,
-        why=forgets
-        or ("missing or damaged" if position is None or initial is None else "ahead of the marks"),
+        why=problem,
     )
     return None
