@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.platform.jvm import jars
+from tidemark.platform.jvm.ivy import Artifact
 from tidemark.platform.jvm.jars import Jar, JarsMissing, jar_paths, pinned, tidemark_home
 
 CONTENT = {"a": b"first jar" * 1000, "b": b"second jar" * 2000}
@@ -55,9 +56,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     monkeypatch.setenv("TIDEMARK_MAVEN_REPOSITORY", server.url)
-    for variable in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+    for variable in ("HTTPS_PROXY", "https_proxy"):
         monkeypatch.delenv(variable, raising=False)
-        monkeypatch.delenv(variable.lower(), raising=False)
     yield server
     server.shutdown()
     thread.join()
@@ -65,7 +65,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 
 
 def jar(name: str, content: bytes) -> Jar:
-    return Jar(f"org.example:{name}:1.0", len(content), hashlib.sha256(content).hexdigest())
+    return Jar(Artifact("org.example", name, "1.0"), len(content), hashlib.sha256(content).hexdigest())
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_each_jar_is_fetched_once_when_two_want_it_at_once(
 def test_a_jar_is_refused_when_it_is_not_the_pinned_one(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    forged = Jar("org.example:a:1.0", len(CONTENT["a"]), "0" * 64)
+    forged = Jar(Artifact("org.example", "a", "1.0"), len(CONTENT["a"]), "0" * 64)
     monkeypatch.setattr(jars, "pinned", lambda _: (forged,))
     with pytest.raises(JarsMissing, match=r"org\.example:a:1\.0 is not the pinned file"):
         fetch(tmp_path / "jars")
@@ -163,7 +163,7 @@ def test_a_jar_is_fetched_again_when_the_repository_fails_for_a_moment(
 @pytest.mark.parametrize("jar_set", ["spark", "broker", "s3"])
 def test_no_set_pins_a_jar_twice(jar_set: jars.JarSet) -> None:
     pins = pinned(jar_set)
-    assert len({p.coordinate.rpartition(":")[0] for p in pins}) == len(pins) > 10
+    assert len({(p.artifact.organisation, p.artifact.name) for p in pins}) == len(pins) > 10
     assert all(len(p.sha256) == 64 for p in pins)
 
 
