@@ -135,9 +135,18 @@ def land(spark: SparkSession, settings: Settings) -> Batches:
 
 
 def bare_rows(
-    spark: SparkSession, load: Load, *, form: str = "JSON", raw: bool = False, least: int = 1
+    spark: SparkSession,
+    load: Load,
+    *,
+    form: str = "JSON",
+    raw: bool = False,
+    least: int = 1,
+    same_columns: bool = False,
 ) -> DataFrame:
-    """Spark's own stream: `from_json`, `from_avro`, or the bytes as they are. Checks nothing."""
+    """Spark's own stream: `from_json`, `from_avro`, or the bytes as they are. Checks nothing.
+
+    Rows have their partition and offset; with `same_columns` all that Tidemark adds to a row.
+    """
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", load.bootstrap)
@@ -154,21 +163,30 @@ def bare_rows(
         parsed = from_avro(F.col("value"), json.dumps(AVRO), {"mode": "PERMISSIVE"})
     else:
         parsed = F.from_json(F.col("value").cast("string"), DDL)
-    return records.select(parsed.alias("row"), "partition", "offset").select("row.*", "partition", "offset")
+    added: list[Any] = ["partition", "offset"]
+    if same_columns:
+        constants = {
+            "topic_id": "m2zXtVqYQ1KxUjvFv5oF3A",
+            "source_topic": load.topic_of(form),
+            "version": "1",
+        }
+        added += ["timestamp", *[F.lit(value).alias(name) for name, value in constants.items()]]
+    rows = records.select(parsed.alias("row"), "partition", "offset", "timestamp")
+    return rows.select("row.*", *added)
 
 
 def bare_writer(
-    spark: SparkSession, load: Load, folder: Path, *, form: str = "JSON", raw: bool = False, least: int = 1
+    spark: SparkSession, load: Load, folder: Path, *, raw: bool = False, **options: Any
 ) -> DataStreamWriter:
     """`bare_rows` into an append of Spark's own."""
-    rows = bare_rows(spark, load, form=form, raw=raw, least=least)
+    rows = bare_rows(spark, load, raw=raw, **options)
     writer = rows.writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
     return writer.partitionBy("cob") if load.partitioned and not raw else writer
 
 
-def bare(spark: SparkSession, load: Load, folder: Path, *, form: str = "JSON", raw: bool = False) -> Batches:
+def bare(spark: SparkSession, load: Load, folder: Path, **options: Any) -> Batches:
     """Spark's own way, until all is read."""
-    writer = bare_writer(spark, load, folder, form=form, raw=raw)
+    writer = bare_writer(spark, load, folder, **options)
     query = writer.trigger(availableNow=True).start(str(folder / "table"))
     query.awaitTermination()
     batches = Batches()
@@ -272,6 +290,10 @@ RIVALS: dict[str, tuple[Rival, str]] = {
         "JSON",
     ),
     "bare from_json append": (bare, "JSON"),
+    "bare from_json append, same columns": (
+        lambda spark, load, folder: bare(spark, load, folder, same_columns=True),
+        "JSON",
+    ),
     "delta-rs loop": (lambda spark, load, folder: delta_rs_loop(load, folder), "JSON"),
     "tidemark, landing only": (
         lambda spark, load, folder: tidemark(spark, load, folder, landing=True),
