@@ -63,7 +63,7 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
         gauge = f'tidemark_dead_letters_open{{stream="{NAME}"}} 2.0'
         assert within(20, lambda: gauge in client.get("/actuator/prometheus").text)
         dead_letters = dead_letters_of(flow)
-        # Page after page, each dead letter once; a place that is none is the first page.
+        # Page after page, each dead letter once; an invalid place is the first page.
         monkeypatch.setattr(desk, "MOST_LISTED", 1)
         first = client.get("/dead-letters", params={"stream": NAME}).text
         older = html.unescape(re.findall(r'rel="next" href="./([^"]+)"', first)[0])
@@ -73,8 +73,8 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
         assert ('rel="next"' in second, ">Newest</a>" in second) == (False, True)
         for place in ("~", "x~y", "9" * 40 + "~a", "' OR 1=1~--"):
             assert client.get("/dead-letters", params={"stream": NAME, "after": place}).status_code == 200
-        said = client.get("/dead-letters", params={"stream": NAME, "said": "Your token expired"}).text
-        assert "Your token expired" not in said, "no link puts words into the page"
+        listed = client.get("/dead-letters", params={"stream": NAME, "notice": "Your token expired"}).text
+        assert "Your token expired" not in listed, "no link puts words into the page"
         shown = page(dead_letters[1]).text + page(dead_letters[2]).text
         assert "&lt;script&gt;alert(1)" in shown
         assert "<script>alert" not in shown
@@ -103,7 +103,7 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
             assert client.get(path).status_code == 404, path
         large = act(dead_letters[1], action="replay", value="x" * 5_000_000, **WHY)
         assert (large.status_code, "larger than" in large.text) == (413, True)
-        assert "say why" in act(dead_letters[1], action="replay").text
+        assert "give a reason" in act(dead_letters[1], action="replay").text
         assert "there is no action explode" in act(dead_letters[1], action="explode", **WHY).text
         assert act("nothing", action="park", **WHY).status_code == 404
         # What Spark would take for a variable is text, as everything a person types.

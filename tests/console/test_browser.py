@@ -1,6 +1,6 @@
 """The console in a real Chromium over a real ingest, by keyboard alone.
 
-`TIDEMARK_SCREENSHOTS=docs` takes the pictures of the documentation anew.
+`TIDEMARK_SCREENSHOTS=docs` takes the pictures of the documentation again.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tidemark.dead_letters.kept.query import dead_letter_target
 from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.operations.maintain import Maintenance, maintain
 
-MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
+FIXED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
 
 @pytest.mark.guarantee("case: time-06", "case: replay-02")
@@ -45,7 +45,7 @@ def test_a_reader_sees_each_dead_letter_once_when_statuses_change_and_old_ones_g
 
     bring(BAD, BAD, good(1))
     assert read() == [0, 1]
-    assert kept.replay(Selection(dead_letters=(f"{flow.topic}:0:0",)), edit=MENDED).resolved == 1
+    assert kept.replay(Selection(dead_letters=(f"{flow.topic}:0:0",)), edit=FIXED).resolved == 1
     bring(BAD)
     flow.spark.sql(f"OPTIMIZE {kept.table.facts.sql}")
     assert read() == [0, 1, 3]

@@ -26,7 +26,7 @@ from tidemark.source.topics import KafkaAdmin
 
 MakeStream = Callable[..., StreamUnderTest]
 MakeDeadLetters = Callable[[StreamUnderTest], DeadLetters]
-MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
+FIXED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
 
 @pytest.mark.guarantee("case: dlq-01")
@@ -129,8 +129,8 @@ def test_no_record_takes_the_place_of_another_when_its_headers_claim_to_be_that_
     topic = KafkaAdmin(flow.settings().kafka).describe(flow.topic)
     coordinates = {"topic": flow.topic, "topic.id": topic.id, "partition": "0", "offset": "0"}
     failure = {"category": "TYPE_MISMATCH", "stage": "decode", "retriable": "false"}
-    said = {**coordinates, "timestamp": str(2**63 - 1), "group": "g", "stream": "events", **failure}
-    forged = [(f"__dlq.errors.{name}", value.encode()) for name, value in said.items()]
+    claims = {**coordinates, "timestamp": str(2**63 - 1), "group": "g", "stream": "events", **failure}
+    forged = [(f"__dlq.errors.{name}", value.encode()) for name, value in claims.items()]
     envelope = {
         "original_topic": flow.topic,
         "original_partition": "0",
@@ -224,9 +224,9 @@ def test_a_dead_letter_is_listed_fixed_and_replayed_when_a_person_uses_the_comma
     some = ("--letters", str(named), "--code", "TYPE_MISMATCH", "--since", "2020-01-01")
     run("replay", *some, "--dry-run", code=1)
     run("park", second, "--note", "later")
-    dry = run("replay", "--letter", first, "--edit", MENDED.expression or "", "--dry-run")
+    dry = run("replay", "--letter", first, "--edit", FIXED.expression or "", "--dry-run")
     assert "1 would be resolved" in dry
-    run("replay", "--letter", first, "--edit", MENDED.expression or "", "--by", "ann")
+    run("replay", "--letter", first, "--edit", FIXED.expression or "", "--by", "ann")
     again = ("replay", "--letter", second, "--republish")
     assert json.loads(run(*again, "--dry-run")) == {"stream": "events", "published": 1, "dry_run": True}
     run(*again, code=1, answer="n\n")

@@ -16,7 +16,7 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 from tidemark.contract.failpoints import VARIABLE
 from tidemark.dead_letters.selection import Selection
 
-MENDED = "replace(payload, '\"not a number\"', '7')"
+FIXED = "replace(payload, '\"not a number\"', '7')"
 
 
 # Whole JVMs start here, on a machine that may be busy.
@@ -41,7 +41,7 @@ def test_each_dead_letter_lands_once_when_its_replay_is_killed_at_every_step(
     def killed(point: str) -> tuple[list[int], list[str]]:
         """Ids in the table and statuses of the dead letters after a replay that is killed at `point`."""
         done = subprocess.run(
-            [*command, "--code", "TYPE_MISMATCH", "--edit", MENDED, "--config", str(config)],
+            [*command, "--code", "TYPE_MISMATCH", "--edit", FIXED, "--config", str(config)],
             env={**os.environ, VARIABLE: f"{point}=kill", "TIDEMARK_DRIVER_MEMORY": "1g"},
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""Many dead letters, dead letters beside a running stream, and dead letters that go round by the topic."""
+"""Many dead letters, dead letters next to a running stream, and dead letters that go round by the topic."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.dead_letters.conftest import DeadLetters
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
+from tidemark.dead_letters.columns import columns_of
 from tidemark.dead_letters.kept.query import dead_letter_target
-from tidemark.dead_letters.kept.table import schema_of
 from tidemark.dead_letters.listing import tally_of
 from tidemark.dead_letters.republish import republish
 from tidemark.dead_letters.selection import PayloadEdit, Selection
@@ -25,7 +25,7 @@ from tidemark.ingest.application import Ingest
 
 MakeStream = Callable[..., StreamUnderTest]
 MakeDeadLetters = Callable[[StreamUnderTest], DeadLetters]
-MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
+FIXED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 MANY = 100_000
 
 
@@ -66,7 +66,7 @@ def test_100000_dead_letters_are_listed_and_replayed_when_the_driver_may_hold_fe
     payload = F.concat(
         F.lit('{"id": '), F.col("id"), F.lit(', "name": "'), F.repeat(F.lit("x"), 150), F.lit('"}')
     )
-    told = {
+    values = {
         DEAD_LETTER_ID: F.concat(F.lit("former:0:"), F.col("id")),
         "stream_topic": F.lit("former"),
         "stream_topic_id": F.lit("former"),
@@ -76,8 +76,7 @@ def test_100000_dead_letters_are_listed_and_replayed_when_the_driver_may_hold_fe
         "failure_code": F.when(F.col("id") % 10 == 0, F.lit("RULE_VIOLATED")).otherwise("TYPE_MISMATCH"),
         "failed_at": F.timestamp_seconds(F.col("id")),
     }
-    fields = schema_of(DEAD_LETTER_DDL).fields
-    columns = [told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields]
+    columns = columns_of(DEAD_LETTER_DDL, values)
     with _results_of_at_most(flow.spark, "8m"), _generated_code(flow.spark):
         tracemalloc.start()
         kept.table.merge(flow.spark.range(MANY).select(*columns))
@@ -117,14 +116,14 @@ def test_batches_and_dead_letters_go_on_when_a_replay_runs_at_the_same_time(
             flow.produce(BAD, *[good(n) for n in range(20)])
             sent += 21
             if kept.table.exists(flow.spark) and flow.state().newest is not None:
-                resolved += kept.replay(edit=MENDED).resolved
+                resolved += kept.replay(edit=FIXED).resolved
         assert resolved >= 3
         assert thread.is_alive()
     finally:
         running.stop()
         thread.join(120)
     flow.land()
-    kept.replay(edit=MENDED)
+    kept.replay(edit=FIXED)
     assert len(flow.landed()) == len(set(flow.landed())) == sent
     assert {status for _, status in kept.statuses()} == {"resolved"}
 

@@ -18,7 +18,7 @@ from tidemark.contract.errors import TidemarkError
 from tidemark.dead_letters.selection import PayloadEdit
 from tidemark.dev.producers import SampleRecord
 
-MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
+FIXED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 HOPELESS = b"{\x81}"
 STEPS = {
     "land": ("batch-start", "before-append", "after-append", "before-publish", "publish", "after-publish"),
@@ -56,7 +56,7 @@ def test_each_record_is_a_row_or_an_open_dead_letter_once_when_any_step_is_cut_o
         elif step == "keep":
             kept.keep()
         elif kept.table.exists(flow.spark):
-            kept.replay(edit=MENDED)
+            kept.replay(edit=FIXED)
 
     def cut_off(step: str) -> None:
         point = chance.choice(STEPS[step])

@@ -149,14 +149,14 @@ def test_times_in_the_envelope_are_utc_when_the_session_has_another_zone(spark: 
 
 
 def test_what_version_0_1_and_the_listener_published_is_still_read(spark: SparkSession) -> None:
-    said = [h for h in FORGED if not h[0].endswith(("written.as", "value.omitted", "timestamp"))]
-    listener = [h for h in said if not h[0].endswith(("topic.id", "stream", "version"))]
+    headers = [h for h in FORGED if not h[0].endswith(("written.as", "value.omitted", "timestamp"))]
+    listener = [h for h in headers if not h[0].endswith(("topic.id", "stream", "version"))]
     rows = read(
         spark,
         [
-            record(b"{}", [("h", b"1"), *said]),
-            record(ENVELOPE, said, offset=1),
-            record(ENVELOPE.replace(b'": 7', b'": 8'), said, offset=2),
+            record(b"{}", [("h", b"1"), *headers]),
+            record(ENVELOPE, headers, offset=1),
+            record(ENVELOPE.replace(b'": 7', b'": 8'), headers, offset=2),
             record(None, [*listener, ("__dlq.errors.value.pointer", b"events-0-7")], offset=3),
         ],
     )
@@ -195,10 +195,10 @@ def test_a_record_that_claims_another_ones_coordinates_takes_no_ones_place(
 ) -> None:
     table = DeadLetterTable(TableRef(path=str(tmp_path / "t")))
     table.create(spark)
-    said = [h for h in FORGED if not h[0].endswith(("written.as", "omitted"))]
+    headers = [h for h in FORGED if not h[0].endswith(("written.as", "omitted"))]
 
     def keep(*values: tuple[int, bytes | None]) -> None:
-        rows = [record(value, said, offset=offset) for offset, value in values]
+        rows = [record(value, headers, offset=offset) for offset, value in values]
         table.merge(claimed(spark.createDataFrame(rows, records.ENVELOPE_DDL), table))
 
     keep((0, b"true"), (1, b"true"), (2, b"forged"))

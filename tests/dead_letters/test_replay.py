@@ -25,7 +25,7 @@ from tidemark.source.topics import KafkaAdmin
 
 MakeStream = Callable[..., StreamUnderTest]
 MakeDeadLetters = Callable[[StreamUnderTest], DeadLetters]
-MENDED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
+FIXED = PayloadEdit(expression="replace(payload, '\"not a number\"', '7')")
 
 
 @pytest.mark.guarantee("case: decode-03", "case: dlq-03", "case: dlq-04")
@@ -86,13 +86,13 @@ def test_a_fixed_dead_letter_lands_once_at_its_coordinates_when_replayed_twice(
     flow, before, others = kept.stream, kept.stream.ids(), kept.statuses()
     others.remove((1, "new"))
 
-    looked = kept.replay(Selection(codes=("TYPE_MISMATCH",)), edit=MENDED, dry_run=True)
+    looked = kept.replay(Selection(codes=("TYPE_MISMATCH",)), edit=FIXED, dry_run=True)
     assert (looked.chosen, looked.resolved, looked.version) == (1, 1, None)
     assert kept.statuses() == sorted([(1, "new"), *others])
-    done = kept.replay(Selection(codes=("TYPE_MISMATCH",)), edit=MENDED, by="ann")
+    done = kept.replay(Selection(codes=("TYPE_MISMATCH",)), edit=FIXED, by="ann")
     assert (done.chosen, done.resolved, done.already, done.waiting) == (1, 1, 0, 0)
     again = kept.replay(
-        Selection(dead_letters=(kept.ids()[0],), statuses=(DeadLetterStatus.RESOLVED,)), edit=MENDED
+        Selection(dead_letters=(kept.ids()[0],), statuses=(DeadLetterStatus.RESOLVED,)), edit=FIXED
     )
     assert (again.resolved, again.already) == (1, 1)
 
@@ -101,7 +101,7 @@ def test_a_fixed_dead_letter_lands_once_at_its_coordinates_when_replayed_twice(
     assert flow.ids() == sorted([*before, 7])
     row = dead_letter(kept, 1)
     assert bytes(row.message_payload) == BAD, "the original bytes stay"
-    assert row.edit == str(MENDED)
+    assert row.edit == str(FIXED)
     flow.produce(good(50))
     flow.land()
     assert flow.ids() == sorted([*before, 7, 50])
@@ -229,4 +229,4 @@ def test_the_envelope_holds_twelve_fields_and_is_read_back_when_it_is_the_format
     assert [bytes(r.message_key) for r in rows] == [b"user-123", b"\xff"]
     assert [r.failure_code for r in rows] == ["TYPE_MISMATCH", "INVALID_UTF8"]
     assert {r.written_as for r in rows} == {"envelope"}
-    assert kept.replay(edit=MENDED).resolved == 1
+    assert kept.replay(edit=FIXED).resolved == 1

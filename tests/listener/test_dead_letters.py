@@ -82,10 +82,10 @@ def test_one_line_says_how_many_were_dead_lettered_and_why(scene: Scenes) -> Non
     with capture_logs() as lines:
         one.listen(fail, max_attempts=1)
         one.wait_committed({0: 2})
-    told = [line for line in lines if line["event"] == "dead letters published"]
-    assert {line["log_level"] for line in told} == {"info"}
-    assert sum(line["dead_letters"] for line in told) == 2
-    assert all(sum(line["codes"].values()) == line["dead_letters"] for line in told)
+    published = [line for line in lines if line["event"] == "dead letters published"]
+    assert {line["log_level"] for line in published} == {"info"}
+    assert sum(line["dead_letters"] for line in published) == 2
+    assert all(sum(line["codes"].values()) == line["dead_letters"] for line in published)
 
 
 @pytest.mark.guarantee("case: dlq-01", "consumers: a value too large for the DLQ")

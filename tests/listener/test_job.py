@@ -1,4 +1,4 @@
-"""Batches as runs of a Databricks job: in a workspace emulator, and on a Jobs API told what to say."""
+"""Batches as runs of a Databricks job: in a workspace emulator, and on a Jobs API with given answers."""
 
 from __future__ import annotations
 
@@ -161,19 +161,19 @@ def test_the_whole_batch_fails_when_the_run_ends_badly(
 
 def test_single_records_fail_when_the_job_says_which(api: Any, tmp_path: Path) -> None:
     api[0].states = [ended("SUCCESS")]
-    said = json.dumps({"failed": {"1": "bad"}, "untouched": [3]})
-    api[0].on_start = lambda body: Path(body["job_parameters"]["result"]).write_text(said) and None
+    written = json.dumps({"failed": {"1": "bad"}, "untouched": [3]})
+    api[0].on_start = lambda body: Path(body["job_parameters"]["result"]).write_text(written) and None
     result = final(run(api, tmp_path, batch(4)))
     assert [result.done(index) for index in range(4)] == [True, False, True, False]
     assert result.failures[1].message == "bad"
 
 
-@pytest.mark.parametrize("said", ["{", "[]", '{"failed": {"9": "outside"}}', '{"untouched": ["x"]}'])
+@pytest.mark.parametrize("written", ["{", "[]", '{"failed": {"9": "outside"}}', '{"untouched": ["x"]}'])
 def test_nothing_counts_as_done_when_the_jobs_result_cannot_be_read(
-    api: Any, tmp_path: Path, said: str
+    api: Any, tmp_path: Path, written: str
 ) -> None:
     api[0].states = [ended("SUCCESS")]
-    api[0].on_start = lambda body: Path(body["job_parameters"]["result"]).write_text(said) and None
+    api[0].on_start = lambda body: Path(body["job_parameters"]["result"]).write_text(written) and None
     result = final(run(api, tmp_path, batch()))
     assert not any(result.done(index) for index in range(2))
 

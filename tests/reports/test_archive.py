@@ -1,4 +1,4 @@
-"""The archive: content-addressed, the same in a folder and in S3, and swept of what nobody refers to."""
+"""The archive: content-addressed, the same in a folder and in S3, and swept of unreferenced reports."""
 
 from __future__ import annotations
 

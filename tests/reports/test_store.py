@@ -1,4 +1,4 @@
-"""The status database: migrations on both kinds, and what is said about a URL that is neither."""
+"""The status database: migrations on both kinds, and the refusal of another URL."""
 
 from __future__ import annotations
 

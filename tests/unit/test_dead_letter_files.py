@@ -51,5 +51,5 @@ def test_dead_letters_come_in_chunks_of_at_most_so_many_and_at_most_so_many_byte
 
 @pytest.mark.parametrize("wrong", ["", "{}", "[]", "no json", '{"letter_id": "a", "key_b64": "?"}'])
 def test_the_line_is_named_when_it_is_no_exported_dead_letter(tmp_path: Path, wrong: str) -> None:
-    with pytest.raises(UsageError, match=r"letters\.jsonl, line 2: no exported dead letter"):
+    with pytest.raises(UsageError, match=r"letters\.jsonl, line 2: not an exported dead letter"):
         list(chunks_of(written(tmp_path, line(1), wrong, line(3)), SCHEMA))

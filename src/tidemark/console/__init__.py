@@ -1,1 +1,1 @@
-"""The console: one server-rendered page family over what `pipeline`, `reports` and `observe` know."""
+"""The console: server-rendered pages about streams, dead letters and report requests."""

@@ -1,4 +1,4 @@
-"""The web application of `tidemark serve`: actuator, console and report API behind one gate."""
+"""The web application of `tidemark serve`: actuator, console and report API behind one authentication."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Parts:
-    """What the application shows. `further` are routes of parts that not every deployment has."""
+    """The parts of the application. `further` are routes of parts that not every deployment has."""
 
     application: str
     streams: StreamSources
@@ -80,12 +80,12 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, _: Exception) -> Response:
-    # Nobody reads it: the client hung up, or was hung up on, before its request was whole.
+    # Nobody reads the answer: the connection ended before the request was complete.
     return _answer(request, 400, "the request ended too early", None)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    # The text of an unknown error may hold anything: the log has it, masked.
+    # The text of an unknown error may hold secrets: only the log has it, masked.
     log.error("a page failed", path=request.scope["path"], exc_info=error)
     return _answer(request, 500, f"unexpected {type(error).__name__}; the log says more", None)
 

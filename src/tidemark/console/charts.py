@@ -1,4 +1,4 @@
-"""Points of the watch as the numbers of an SVG chart, drawn by the template: no script, no library."""
+"""Converts points of the watch into the numbers of an SVG chart, which the template draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of dead letters: filter, look, fix, try, replay, park. Payloads only for who is signed in."""
+"""The pages of dead letters: list, edit, dry run, replay, park. Payloads only for a person who is signed in."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _STATUS_OF = {
     "reopen": DeadLetterStatus.NEW,
 }
 
-_SAID = {"brought-in": "The table is up to the end of the topic."}
-"""By what the address says: no page shows a text that a link brought along."""
+_NOTICES = {"brought-in": "The table is up to the end of the topic."}
+"""Notices by the name in the address: no page shows a text that a link contains."""
 
 
 def dead_letter_routes(desk: DeadLetterDesk) -> list[Route]:
@@ -68,7 +68,7 @@ class DeadLetterPages:
             status_asked=status,
             codes=[c.value for c in FailureCode],
             statuses=[s.value for s in DeadLetterStatus],
-            said=_SAID.get(asked.get("said", "")),
+            notice=_NOTICES.get(asked.get("notice", "")),
             first=after is None,
             **found,
         )
@@ -92,13 +92,13 @@ class DeadLetterPages:
         stream = fields.get("stream", "")
         noted(request, "bring in dead letters", {"why": "asked for in the console", **fields}, stream=stream)
         await run_in_threadpool(self.desk.bring_in, stream)
-        query = {"stream": stream, "said": "brought-in"}
+        query = {"stream": stream, "notice": "brought-in"}
         return redirect(request, f"/dead-letters?{urlencode(query)}")
 
     async def _done(
         self, request: Request, stream: str, dead_letter: str, fields: dict[str, str], value: str | None
     ) -> Response:
-        """What the form asks for. Raises UsageError without a reason, and what the desk raises."""
+        """Does the form's action. Raises UsageError without a reason, and the errors of the desk."""
         desk, action = self.desk, fields.get("action", "")
         who, why = noted(request, action, fields, stream=stream, dead_letter=dead_letter)
         if action in _STATUS_OF:
@@ -115,7 +115,7 @@ class DeadLetterPages:
             desk.replay, stream, dead_letter, value=edited, dry_run=dry, by=who, why=why
         )
         kept = value if dry or not replayed.resolved else None
-        outcome, landed = _told(replayed), bool(replayed.resolved)
+        outcome, landed = _in_words(replayed), bool(replayed.resolved)
         return await self._shown(
             request,
             stream,
@@ -136,7 +136,7 @@ class DeadLetterPages:
         done: str | None = None,
         http: int = 200,
     ) -> Response:
-        """The letter's page. `value` is what the person has typed, shown instead of the payload."""
+        """The page of one dead letter. `value` is the person's input, shown instead of the payload."""
         row = await run_in_threadpool(self.desk.one, stream, dead_letter)
         signed_in, secret = who_of(request) is not None, self._secret(stream)
         text, exact = payload_text(row[records.PAYLOAD], secret) if signed_in else ("", False)
@@ -172,7 +172,7 @@ def _headers(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _told(replayed: ReplayResult) -> str:
+def _in_words(replayed: ReplayResult) -> str:
     codes, dry = ", ".join(replayed.codes), replayed.dry_run
     if replayed.resolved:
         return "It would land." if dry else "Resolved: its row is in the table."

@@ -1,4 +1,4 @@
-"""The dead letters of all configured streams for the console: one change at a time, and how many are open."""
+"""The dead letters of all configured streams for the console: one change at a time, and counts of open ones."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COUNTED_EVERY = 30.0
 
 @dataclass
 class DeadLetterDesk:
-    """Reads and moves the dead letters of the configured streams. One change at a time; `changes` counts.
+    """Reads and changes the dead letters of the configured streams. One change at a time; `changes` counts them.
 
-    Every method raises UsageError for a stream without dead letters or a dead letter that is not there.
+    Every method raises UsageError for a stream without dead letters, or an unknown dead letter.
     """
 
     settings: Settings
@@ -68,7 +68,7 @@ class DeadLetterDesk:
     def replay(
         self, stream: str, dead_letter: str, *, value: str | None, dry_run: bool, by: str, why: str
     ) -> ReplayResult:
-        """Through the pipeline again, with `value` instead of its own where one is given."""
+        """Replays a dead letter, with `value` instead of its own where one is given."""
         edit = PayloadEdit.to(value) if value is not None else None
         with self._lock:
             self.changes += not dry_run
@@ -76,7 +76,7 @@ class DeadLetterDesk:
             return self.of(stream).replay(selection, edit=edit, dry_run=dry_run, by=f"{by}: {why}")
 
     def put(self, stream: str, dead_letter: str, status: DeadLetterStatus, *, by: str, why: str) -> None:
-        """Park or discard it, or make it new again."""
+        """Parks or discards a dead letter, or makes it new again."""
         with self._lock:
             self.of(stream).mark([dead_letter], status, by=by, note=why)
             self.changes += 1
@@ -91,7 +91,7 @@ class DeadLetterDesk:
 
 
 class OpenDeadLetters:
-    """Tells how many dead letters are `new`, and by which codes, now and then. Raises what reading raises."""
+    """Counts the `new` dead letters by code, every COUNTED_EVERY seconds. Raises the errors of reading."""
 
     def __init__(
         self, desk: DeadLetterDesk, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
@@ -101,7 +101,7 @@ class OpenDeadLetters:
         self._codes: dict[str, list[tuple[str, int]]] = {}
 
     def codes(self, stream: str) -> list[tuple[str, int]]:
-        """(code, how many are open), the most frequent first, as of the newest count."""
+        """(code, number of open ones), the most frequent first, as of the newest count."""
         return self._codes.get(stream, [])
 
     def count_if_due(self) -> None:

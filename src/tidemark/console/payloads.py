@@ -1,4 +1,4 @@
-"""Payloads as a person may see them: as text, with the values of fields marked `secret` hidden."""
+"""Payloads as text, with the values of fields marked `secret` masked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_SHOWN_BYTES = 16 * 1024
 
 
 def text_of(value: bytes | None) -> tuple[str, bool]:
-    """Bytes as text, and whether that text is exactly them, so that it can be edited and sent back."""
+    """Bytes as text, and whether the text encodes to the same bytes, so that it can be edited and sent back."""
     if value is None:
         return "", False
     try:
@@ -24,22 +24,22 @@ def text_of(value: bytes | None) -> tuple[str, bool]:
 
 
 def secret_names(stream: Stream) -> frozenset[str]:
-    """Names of the fields marked `secret`, in small dead letters, without what they lie in."""
+    """Names of the fields marked `secret`, in lower case, with and without their path."""
     paths = [path for path, options in stream.fields.items() if options.secret]
     return frozenset(name.casefold() for path in paths for name in (path, path.rpartition(".")[2]))
 
 
 def payload_text(value: bytes | None, secret: frozenset[str]) -> tuple[str, bool]:
-    """As `text_of`, with what members of these names hold masked, at any depth.
+    """As `text_of`, with the members of these names masked at any depth.
 
-    A payload that is no JSON is not shown at all then: nothing says where in it the secret lies.
+    A payload that is not JSON is not shown then, because the place of the secret in it is unknown.
     """
     if not secret or value is None:
         return text_of(value)
     try:
         shown = json.dumps(_without(json.loads(value), secret), ensure_ascii=False, indent=2)
     except (ValueError, RecursionError):
-        return f"({len(value)} bytes that hold a secret field and are no JSON)", False
+        return f"({len(value)} bytes that hold a secret field and are not JSON)", False
     return shown[:MOST_SHOWN_BYTES], False
 
 

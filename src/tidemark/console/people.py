@@ -1,4 +1,4 @@
-"""Who does what in the console: every write is logged with a name and a reason."""
+"""The person behind a request: every write in the console is logged with a name and a reason."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ log = structlog.get_logger("tidemark.console")
 
 
 class FormTooLarge(UsageError):
-    """More bytes than any form of ours needs."""
+    """More bytes than any form of the console needs."""
 
 
 def who_of(request: Request) -> str | None:
-    """The name of the person who is signed in; None where nobody is. A Databricks App's proxy names them."""
+    """The name of the person who is signed in, or None. A Databricks App's proxy names the person in a header."""
     token: Token = request.app.state.token
     if not token.allows(request):
         return None
@@ -35,7 +35,7 @@ def cookie_of(name: str) -> str:
 
 
 async def fields_of(request: Request, *, most: int = MOST_BODY_BYTES) -> dict[str, str]:
-    """The fields of a form, the last of a name. Raises FormTooLarge beyond `most` bytes or MOST_FIELDS."""
+    """The fields of a form, of repeated names the last. Raises FormTooLarge beyond `most` bytes or MOST_FIELDS."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -52,10 +52,10 @@ async def fields_of(request: Request, *, most: int = MOST_BODY_BYTES) -> dict[st
 
 
 def noted(request: Request, action: str, fields: dict[str, str], **what: object) -> tuple[str, str]:
-    """Logs a write before it is done, and returns who does it and why. Raises UsageError without a reason."""
+    """Logs a write before it happens; returns the name and the reason. Raises UsageError without a reason."""
     why = fields.get("why", "").strip()[:500]
     if not why:
-        raise UsageError("say why: it is logged with what you do")
+        raise UsageError("give a reason: it is logged with the change")
     who = who_of(request) or "unknown"
     log.info("console write", action=action, who=who, why=why, **what)
     return who, why

@@ -1,4 +1,4 @@
-"""How pages show numbers, and ages; and the templates that do."""
+"""The page templates, and their filters for numbers, ages and times."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ TEMPLATES = environment()
 
 
 def page(request: Request, template: str, /, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A rendered template. Every page knows who is signed in, its path, the way `home` and the application's
-    name.
+    """A rendered template. Every template has the signed-in person, its path, the path `home` and the name of the
+    application.
     """
     text = TEMPLATES.get_template(template).render(
         path=request.scope["path"],

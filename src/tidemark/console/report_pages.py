@@ -1,8 +1,7 @@
-"""The page of report requests: ask, retry, cancel. The API under `/reports` does the same for programs."""
+"""The page of report requests: submit, retry, cancel. The API under `/reports` does the same for programs."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from urllib.parse import urlencode
 
@@ -11,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
+from tidemark.console.lazy import Lazy
 from tidemark.console.people import fields_of, noted
 from tidemark.console.rendering import page
 from tidemark.contract.errors import TidemarkError
@@ -24,25 +24,14 @@ MOST_ROWS = 50
 
 
 class LateReports:
-    """The report service, opened when first asked for and again until that succeeds: the console starts
-    without the status database, and finds it when it is there. Raises what opening it raises.
-    """
+    """The report service, opened when it is first needed: the console starts without the status database."""
 
     def __init__(self, open_service: Callable[[], ReportService]) -> None:
-        self._open = open_service
-        self._lock = threading.Lock()
-        self._service: ReportService | None = None
-
-    def service(self) -> ReportService:
-        with self._lock:
-            if self._service is None:
-                self._service = self._open()
-            return self._service
+        self.service = Lazy(open_service)
 
     def close(self) -> None:
-        with self._lock:
-            if self._service is not None:
-                self._service.close()
+        if (service := self.service.made) is not None:
+            service.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The API of `/reports`, as an ASGI application."""

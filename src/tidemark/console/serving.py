@@ -1,9 +1,8 @@
-"""Puts the console of a configuration together: what `tidemark serve` runs, and what a test starts."""
+"""Builds and serves the console of a configuration: the entry point of `tidemark serve`."""
 
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from tidemark.config.settings import Settings
 from tidemark.console.application import Parts, application_of
 from tidemark.console.dead_letter_pages import dead_letter_routes
 from tidemark.console.desk import DeadLetterDesk, OpenDeadLetters
+from tidemark.console.lazy import Lazy
 from tidemark.console.report_pages import LateReports
 from tidemark.console.stream_pages import StreamSources
 from tidemark.ingest.monitoring.health_checks import board_of
@@ -34,7 +34,7 @@ from tidemark.streams.status import StreamStatus, logs_of, status_of
 
 @dataclass(frozen=True)
 class Serving:
-    """`sign_in`: the address that signs a person in. Its token stands behind the #, which is never sent."""
+    """`sign_in`: the address that signs a person in. Its token is behind the #, which a browser never sends."""
 
     server: HttpServer
     token: str
@@ -53,12 +53,12 @@ def serving(
     at: MetricsSettings | None = None,
     every: float = 5.0,
 ) -> Iterator[Serving]:
-    """Serves while the `with` lasts. Answers at once; streams show once Spark has started.
+    """Serves within the `with`. Answers at once, and shows the streams once Spark has started.
 
-    Without `metrics.token` one is made up, for this run. Raises UsageError where the address is taken.
+    Without `metrics.token` it makes a token for this run. Raises UsageError where the address is in use.
     """
     where = at or settings.metrics
-    spark = _once(open_spark)
+    spark = Lazy(open_spark)
     metrics = Metrics(settings.application_name)
     given = where.token.get_secret_value() if where.token is not None else ""
     token = given or secrets.token_urlsafe(24)
@@ -107,17 +107,3 @@ def serving(
         server = running.enter_context(HttpServer(application, host=where.host, port=where.port))
         running.enter_context(watch)
         yield Serving(server, token, made_up=not given)
-
-
-def _once(open_spark: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
-    """One session, whichever thread asks first; all of them see it as theirs."""
-    lock = threading.Lock()
-    opened: list[SparkSession] = []
-
-    def spark() -> SparkSession:
-        with lock:
-            if not opened:
-                opened.append(open_spark())
-        return opened[0]
-
-    return spark

@@ -1,4 +1,4 @@
-"""Signing in to the console with the token, and out again."""
+"""Signing in to the console with the token, and signing out."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def session_routes(token: Token) -> list[Route]:
         return page(request, "sign_in.html", next=_local(request.query_params.get("next", "/")), problem=None)
 
     async def sign_in(request: Request) -> Response:
-        # Anybody may send this one.
+        # Anybody may send this form.
         fields = await fields_of(request, most=_MOST_BYTES)
         target, name = _local(fields.get("next", "/")), fields.get("name", "").strip()[:100]
         if not token.is_it(fields.get("token", "").strip()):
             log.warning("sign-in refused", who=name)
             return page(request, "sign_in.html", status=403, next=target, problem="That is not the token.")
         if not name:
-            problem = "Say who you are: it is logged with what you do."
+            problem = "Give your name: it is logged with what you change."
             return page(request, "sign_in.html", status=400, next=target, problem=problem)
         answer = redirect(request, target)
         scheme = request.headers.get("x-forwarded-proto", request.scope["scheme"])
@@ -60,5 +60,5 @@ def session_routes(token: Token) -> list[Route]:
 
 
 def _local(target: str) -> str:
-    """Only a path of ours may be gone back to."""
+    """The target if it is a path of the console, else `/`: a link must not redirect to another site."""
     return target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"

@@ -1,4 +1,4 @@
-"""The pages of streams: all of them with charts, and one with its partitions and last commits."""
+"""The pages of streams: the overview with charts, and one stream with its partitions and last commits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tidemark.streams.status import StreamStatus
 
 @dataclass(frozen=True)
 class StreamSources:
-    """What the pages of streams read. `commits` raises UsageError for a stream that is not there.
+    """The data sources of the stream pages. `commits` raises UsageError for an unknown stream.
 
-    `open_codes`: (failure code, how many dead letters nobody dealt with), the most frequent first.
+    `open_codes`: (failure code, number of new dead letters), the most frequent first.
     """
 
     watch: Watch

@@ -1,1 +1,1 @@
-"""Dead letters: the topic, the table, who reads them, and their way back."""
+"""Dead letters: the DLQ topic, the DLQ table, their reading and their replay."""

@@ -1,5 +1,5 @@
-"""A record of the DLQ topic says of which record it is the dead letter. Anybody who may write there can say
-anything, so what is said first stands, and what contradicts it is kept too.
+"""A record of the DLQ topic claims to be the dead letter of a source record. Every writer of the topic can claim
+anything, so the first claim stands, and a record that contradicts it is kept too.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _DLQ = {records.PARTITION: "dlq_partition", records.OFFSET: "dlq_offset"}
 
 
 def claimed(dlq_records: DataFrame, table: DeadLetterTable) -> DataFrame:
-    """The dead letters of `dlq_records`, kept where that can be: `DEAD_LETTER_DDL`.
+    """The dead letters of `dlq_records` in `DEAD_LETTER_DDL`, cached where possible.
 
     One that claims the coordinates of another dead letter with other bytes, in the table or before it in the
-    batch, stands under its own coordinates on the DLQ topic: neither takes the other's place. A record that
+    batch, gets its own coordinates on the DLQ topic: neither replaces the other. A record that
     was published twice keeps its coordinates.
     """
     dead_letters = kept(dead_letters_of(dlq_records))
@@ -35,7 +35,7 @@ def claimed(dlq_records: DataFrame, table: DeadLetterTable) -> DataFrame:
 
 
 def _contradicting(dead_letters: DataFrame, table: DeadLetterTable) -> DataFrame:
-    """Where on the DLQ topic they are. A dead letter without its bytes contradicts nothing."""
+    """The DLQ coordinates of contradicting dead letters. One without its bytes contradicts nothing."""
     payload = F.col(records.PAYLOAD)
     span = dead_letters.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
     low, high = (span["low"], span["high"]) if span is not None else (None, None)

@@ -1,4 +1,4 @@
-"""How many records were rejected, and why."""
+"""Counts rejected records by failure code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemark.contract.routes import Route
 
 
 def code_counts(routed: DataFrame) -> dict[str, int]:
-    """How many rejected rows of `routed` there are per failure code. In: `route` and `failure`."""
+    """The number of rejected rows of `routed` by failure code. In: `route` and `failure`."""
     rejected = routed.where(F.col(records.ROUTE) == Route.REJECTED.value)
     counted = rejected.groupBy(F.col(f"{records.FAILURE}.code").alias("code")).count().collect()
     return {row["code"]: row["count"] for row in counted}

@@ -1,4 +1,4 @@
-"""Dead letters in files: a fixture for the tests and for `tidemark decode`, and the way back."""
+"""Exports dead letters to JSON lines, as fixtures and for `tidemark decode`, and imports them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pyspark.sql import types as T
 from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
 from tidemark.contract.errors import UsageError
-from tidemark.dead_letters.kept.table import DeadLetterTable, schema_of
+from tidemark.dead_letters.columns import schema_of
+from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.platform.local_rows import rows_of
 from tidemark.transform.decode.scalar import LAST_MICROS
 
@@ -26,7 +27,7 @@ _BYTES_AT_ONCE = 16 * 2**20
 
 
 def export(dead_letters: DataFrame, out: TextIO) -> int:
-    """Write `DeadLetterTable.letters`, one JSON object a line; returns how many. In memory: one partition."""
+    """Write `DeadLetterTable.dead_letters`, one JSON object a line; returns how many. In memory: one partition."""
     written = 0
     for row in collectable(dead_letters).orderBy(DEAD_LETTER_ID).toLocalIterator():
         out.write(json.dumps(as_line(row.asDict()), ensure_ascii=False) + "\n")
@@ -35,8 +36,8 @@ def export(dead_letters: DataFrame, out: TextIO) -> int:
 
 
 def collectable(dead_letters: DataFrame) -> DataFrame:
-    """The dead letters with timestamps that Python has: one after the year 9999, of a producer that sent
-    microseconds as milliseconds, becomes that year's end. The DLQ topic keeps it.
+    """The dead letters with timestamps that Python can hold: one after the year 9999, of a producer that sent
+    microseconds as milliseconds, becomes the end of that year. The DLQ topic keeps the original.
     """
     last = F.timestamp_micros(F.lit(LAST_MICROS))
     moments = {name: F.col(name) for name in (records.TIMESTAMP, "failed_at")}
@@ -44,7 +45,7 @@ def collectable(dead_letters: DataFrame) -> DataFrame:
 
 
 def as_line(dead_letter: Mapping[str, Any]) -> dict[str, Any]:
-    """A dead letter as JSON has it: bytes in base64 (`key_b64`, `value_b64`), timestamps in ISO 8601."""
+    """A dead letter for JSON: bytes in base64 (`key_b64`, `value_b64`), timestamps in ISO 8601."""
     line: dict[str, Any] = {}
     for name, value in dead_letter.items():
         if name in _BINARY:
@@ -60,7 +61,7 @@ def import_dead_letters(spark: SparkSession, table: DeadLetterTable, file: Path)
     """Merge the dead letters of an exported file into the DLQ table; returns how many lines it had.
 
     In memory: at most 1,000 dead letters, or 16 MB of lines. Raises UsageError with file and line for a line that
-    is no exported dead letter; nothing is written then.
+    is not an exported dead letter; nothing is written then.
     """
     schema = schema_of(DEAD_LETTER_DDL)
     lines = sum(len(chunk) for chunk in chunks_of(file, schema))
@@ -73,9 +74,9 @@ def import_dead_letters(spark: SparkSession, table: DeadLetterTable, file: Path)
 def chunks_of(
     file: Path, schema: T.StructType, *, most: int = _IMPORTED_AT_ONCE, most_bytes: int = _BYTES_AT_ONCE
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """The dead letters of an exported file as rows of `schema`, a bounded number at a time; never an empty chunk.
+    """The dead letters of an exported file as rows of `schema`, in chunks of bounded size; never an empty chunk.
 
-    Raises UsageError as `import_dead_letters`, when it comes to the line.
+    Raises UsageError as `import_dead_letters`, when it reaches the line.
     """
     chunk: list[tuple[Any, ...]] = []
     size_of_chunk = 0
@@ -102,7 +103,7 @@ def _rows(file: Path, schema: T.StructType) -> Iterator[tuple[int, tuple[Any, ..
                 )
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise UsageError(
-                    f"{file}, line {number}: no exported dead letter ({error!r})",
+                    f"{file}, line {number}: not an exported dead letter ({error!r})",
                     "tidemark dead-letters export writes such a file",
                 ) from error
 

@@ -1,8 +1,7 @@
-"""Headers of a record on a DLQ topic: the producer's, and those of whoever dead-lettered it. Pure Columns.
+"""Headers of a record on a DLQ topic: the producer's, and those of the program that dead-lettered it. Pure Columns.
 
 Tidemark appends its headers behind all others, `__dlq.errors.topic` first and once. So they begin at the last
-header of that name and reach to the end: a producer's headers of the same names stand before it and count for
-nothing.
+header of that name and reach to the end. A producer's headers of the same names are in front of it and are ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def ours(name: str) -> Column:
 
 
 def other(name: str) -> Column:
-    """The bytes of the last header of this name: who dead-letters a record adds headers at the end."""
+    """The bytes of the last header of this name, because dead-lettering adds headers at the end."""
     return _last(OTHERS, name)
 
 

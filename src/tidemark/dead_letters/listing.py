@@ -1,4 +1,4 @@
-"""Dead letters in a list: counted, or page by page without their payloads."""
+"""Lists of dead letters: counts, or pages without their payloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MICROS = re.compile(r"-?[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class Tally:
-    """How many dead letters have this code and status. Named as the columns."""
+    """The number of dead letters of one code and status. Named as the columns."""
 
     failure_code: str
     status: str
@@ -53,14 +53,14 @@ class Place:
 
     @classmethod
     def of(cls, text: str) -> Place | None:
-        """None where the text is not a place."""
+        """None where the text is invalid."""
         micros, _, dead_letter = text.partition("~")
         if not dead_letter or (micros and _MICROS.fullmatch(micros) is None):
             return None
         return cls(int(micros) if micros else None, dead_letter)
 
     def is_behind(self) -> Column:
-        """Whether a dead letter comes behind this place. In: `failed_at`, `letter_id`."""
+        """Whether a dead letter follows this place. In: `failed_at`, `letter_id`."""
         at, behind = F.unix_micros("failed_at"), F.col(DEAD_LETTER_ID) > self.dead_letter
         if self.micros is None:
             return at.isNull() & behind
@@ -68,7 +68,7 @@ class Place:
 
 
 def tally_of(dead_letters: DataFrame) -> list[Tally]:
-    """In: `DeadLetterTable.letters`. The most frequent first."""
+    """In: `DeadLetterTable.dead_letters`. The most frequent first."""
     found = (
         collectable(dead_letters)
         .groupBy("failure_code", "status")
@@ -79,7 +79,7 @@ def tally_of(dead_letters: DataFrame) -> list[Tally]:
 
 
 def listed(dead_letters: DataFrame) -> list[Listed]:
-    """In: `DeadLetterTable.letters`, few of them."""
+    """In: `DeadLetterTable.dead_letters`, few of them."""
     return [Listed(*row) for row in collectable(dead_letters).select(*Listed.__dataclass_fields__).collect()]
 
 

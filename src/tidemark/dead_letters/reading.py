@@ -1,16 +1,15 @@
-"""Records of a DLQ topic as dead letters, whoever wrote them. Pure Columns.
+"""Reads records of a DLQ topic as dead letters, whoever wrote them. Pure Columns.
 
-Tidemark's own are told by their headers (`headers`), whatever their value looks like. Of other programs the
+Tidemark's own are recognised by their headers (`headers`), whatever their value looks like. Of other programs the
 header families of Spring Kafka (`kafka_dlt-…`, numbers big-endian) and Kafka Connect (`__connect.errors.…`,
-text) are read, and the version 1.0 envelope without headers. Anything else is kept under its own coordinates
-on the DLQ topic.
+text) are read, and the version 1.0 envelope without headers. Any other record gets its own coordinates on the
+DLQ topic.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from tidemark.contract import records
 from tidemark.contract.dead_letters import (
@@ -21,6 +20,7 @@ from tidemark.contract.dead_letters import (
     REPLAY_COUNT,
     UNKNOWN_CODE,
 )
+from tidemark.dead_letters.columns import columns_of
 from tidemark.dead_letters.headers import OTHERS, other_number, other_text, ours, split_headers
 
 _SPRING = "kafka_dlt-"
@@ -40,14 +40,14 @@ _LAST_MILLIS = (2**63 - 1) // 1000
 
 
 def dead_letters_of(dlq_records: DataFrame, *, believed: bool = True) -> DataFrame:
-    """In: `ENVELOPE_COLUMNS` of records of a DLQ topic. Out: `DEAD_LETTER_DDL`, in that order. Never raises for
-    what a record holds.
+    """In: `ENVELOPE_COLUMNS` of records of a DLQ topic. Out: `DEAD_LETTER_DDL`, in that order. No content of a
+    record makes it raise.
 
-    Not `believed`, a record stands under its own coordinates on the DLQ topic, whatever it says of itself.
+    Not `believed`, a record gets its own coordinates on the DLQ topic, whatever it claims.
     """
     body = F.from_json(F.col(records.PAYLOAD).cast("string"), _ENVELOPE_DDL).alias(_BODY)
     family = _family() if believed else F.lit("unknown")
-    told = dlq_records.select("*", body, *split_headers()).select("*", family.alias(_FAMILY))
+    parsed = dlq_records.select("*", body, *split_headers()).select("*", family.alias(_FAMILY))
     fields = {**_of_the_dlq(), **_coordinates(), **_record(), **_failure()}
     located = F.coalesce(
         fields[records.TOPIC].rlike(_TOPIC_NAME)
@@ -59,14 +59,12 @@ def dead_letters_of(dlq_records: DataFrame, *, believed: bool = True) -> DataFra
         fields[name] = F.when(located, fields[name]).otherwise(F.col(name))
     topic = F.coalesce(fields[records.TOPIC_ID], fields[records.TOPIC])
     fields[DEAD_LETTER_ID] = F.concat_ws(":", topic, fields[records.PARTITION], fields[records.OFFSET])
-    wanted = T.StructType.fromDDL(DEAD_LETTER_DDL)
-    assert isinstance(wanted, T.StructType)
-    return told.select(*[fields[f.name].cast(f.dataType).alias(f.name) for f in wanted.fields])
+    return parsed.select(*columns_of(DEAD_LETTER_DDL, fields))
 
 
 def _family() -> Column:
-    """Who wrote the record. Tidemark's headers count in full or not at all; an envelope within them is one
-    only where they say so, or, as they did not say in version 0.1, where both have the same coordinates.
+    """Who wrote the record. Tidemark's headers count in full or not at all. A value is an envelope only where they
+    name that format, or, because version 0.1 did not write it, where both have the same coordinates.
     """
     written = [ours(name).isNotNull() for name in ("group", "category", "stage", "retriable")]
     complete = (
@@ -83,9 +81,9 @@ def _family() -> Column:
         & (_body("original_offset") == _number("offset", "bigint"))
     )
     enveloped = _body("dlq_version") == ENVELOPE_VERSION
-    said = F.coalesce(ours("written.as") == "envelope", same) & enveloped
+    is_envelope = F.coalesce(ours("written.as") == "envelope", same) & enveloped
     return (
-        F.when(complete & said, F.lit("envelope"))
+        F.when(complete & is_envelope, F.lit("envelope"))
         .when(complete, F.lit("headers"))
         .when(other_text(f"{_SPRING}original-offset").isNotNull(), F.lit("spring"))
         .when(other_text(f"{_CONNECT}topic").isNotNull(), F.lit("connect"))
@@ -95,8 +93,8 @@ def _family() -> Column:
 
 
 def _by_family(**found: Column) -> Column:
-    """The column of the record's family, NULL for one that is not given. `ours` stands for both of
-    Tidemark's; a bare envelope is written by another program.
+    """The column of the record's family, NULL for a family without one. `ours` are both of Tidemark's families,
+    `body` is a bare envelope, which another program wrote.
     """
     names = {"ours": ("headers", "envelope"), "body": ("bare envelope",)}
     chosen = F.when(F.lit(False), F.lit(None))
@@ -130,7 +128,7 @@ def _coordinates() -> dict[str, Column]:
 
 
 def _record() -> dict[str, Column]:
-    """The record as its stream read it."""
+    """The source record as its stream read it."""
     written = _body("original_timestamp")
     in_utc = F.when(written.rlike(_ZONE), written).otherwise(F.concat(written, F.lit("Z")))
     moment = in_utc.try_cast("timestamp")
@@ -221,7 +219,7 @@ def _moment(milliseconds: Column) -> Column:
 
 
 def _bytes(text: Column) -> Column:
-    """What a text of the envelope stands for; one that only looks like base64 stands for itself."""
+    """The bytes that a text of the envelope encodes; one that only looks like base64 encodes itself."""
     encoded = F.substr(text, F.lit(len(BASE64_PREFIX) + 1))
     decoded = F.when(text.startswith(BASE64_PREFIX), F.try_to_binary(encoded, F.lit("base64")))
     return F.coalesce(decoded, text.cast("binary"))

@@ -1,17 +1,19 @@
 """Replay: dead letters through the pipeline again, straight into the table.
 
-A replayed record keeps its coordinates, so replaying twice changes nothing. Only dead letters below what the
-stream has completed are touched.
+A replayed record keeps its coordinates, so replaying twice changes nothing. Only dead letters below the marks
+that the stream has completed are touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import structlog
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.contract import records
@@ -23,7 +25,7 @@ from tidemark.contract.routes import Route
 from tidemark.dead_letters.codes import code_counts
 from tidemark.dead_letters.kept.table import DeadLetterTable, event
 from tidemark.dead_letters.replay_landing import MarksWentBack, land_replayed, reopen_if_restored
-from tidemark.dead_letters.selection import PayloadEdit, Selection
+from tidemark.dead_letters.selection import PayloadEdit, Selection, edited
 from tidemark.platform.kept_rows import kept
 from tidemark.sink.replay_commit import not_in_table
 from tidemark.source.topics import KafkaAdmin, Topic
@@ -40,9 +42,9 @@ _MOST_STARTS = 3
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What a replay came to, in dead letters: chosen = resolved + rejected + parked + waiting + omitted.
+    """Counts of dead letters: chosen = resolved + rejected + parked + waiting + omitted.
 
-    `already`: of the resolved, those whose row was in the table before. `waiting`: the stream has not
+    `already`: resolved ones whose row was in the table before. `waiting`: the stream has not
     completed their batch yet. `omitted`: their bytes were kept nowhere. `codes`: of the rejected and parked.
     """
 
@@ -74,89 +76,34 @@ def replay(
     most_failures: int = MOST_FAILURES,
     progress: Callable[[str], None] = lambda step: None,
 ) -> ReplayResult:
-    """Decode, validate and classify the chosen dead letters with today's schema and rules; land what is right.
+    """Decode, validate and classify the chosen dead letters with today's schema and rules; land the accepted.
 
     A dead letter is resolved once its row is in the table; one that fails again stays new, and is parked after
     `most_failures` failed replays. Killed anywhere and run again, nothing lands twice. Payloads stay with
-    Spark: the driver sees counts. `dry_run` says what would happen and changes nothing.
+    Spark: the driver sees counts. `dry_run` counts what would happen and changes nothing.
 
     Raises UsageError where nothing can be replayed this way, LedgerError without a table or marks,
-    RetriableError where the stream's marks went back meanwhile, again and again.
+    RetriableError where the stream's marks went back during each of several attempts.
     """
-    how = _How(selection, edit, dry_run=dry_run, by=by, most_failures=most_failures, progress=progress)
+    one = _Replay(
+        spark,
+        target,
+        _table_of(spark, target),
+        edit=edit,
+        dry_run=dry_run,
+        by=by,
+        most_failures=most_failures,
+        progress=progress,
+    )
     for _ in range(_MOST_STARTS):
         try:
-            return _replay(spark, admin, target, how)
+            return one.run(admin.describe(target.stream.kafka_topic), selection)
         except MarksWentBack:
             log.warning("the stream's marks went back; the replay begins again", stream=target.name)
     raise RetriableError(f"the marks of {target.table} went back during each of {_MOST_STARTS} replays")
 
 
-@dataclass(frozen=True)
-class _How:
-    selection: Selection
-    edit: PayloadEdit | None
-    dry_run: bool
-    by: str
-    most_failures: int
-    progress: Callable[[str], None]
-
-
-def _replay(spark: SparkSession, admin: KafkaAdmin, target: Target, how: _How) -> ReplayResult:
-    edit, dry_run, by, progress = how.edit, how.dry_run, how.by, how.progress
-    table = _dead_letters_of(spark, target)
-    decode = within_its_table(spark, target).decode
-    assert decode is not None
-    topic = admin.describe(target.stream.kafka_topic)
-    state = completed_state(spark, target, topic)
-    progress("choose dead letters")
-    if not dry_run:
-        table.reopen_undone(spark, state.undone, by=by)
-    chosen = how.selection.of(table.dead_letters(spark)).withColumn(
-        "_waits", _not_completed(topic, state.resume)
-    )
-    ready = chosen.where(~F.col("_waits") & ~_omitted())
-    edited = edit.of(ready) if edit is not None else ready
-    progress("decode")
-    envelopes = edited.select(*records.ENVELOPE_COLUMNS)
-    plan = with_registered(envelopes, decode, SchemaRegistry.of(target.stream.avro))
-    outcome = kept(_outcomes(edited, transform(envelopes, plan)))
-    counted = _count(chosen, outcome)
-    version, already = None, 0
-    accepted = outcome.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
-    if dry_run:
-        already = counted["accepted"] - not_in_table(accepted, target.table).count()
-    elif counted["accepted"]:
-        progress("land")
-        committed = land_replayed(spark, target, topic, accepted, state)
-        version, already = committed.version, counted["accepted"] - committed.rows
-        failpoint("replay-landed")
-    failed = _failed(outcome)
-    parked = failed.where(F.col("attempts") + 1 >= how.most_failures)
-    parked_count = parked.count() if counted["rejected"] else 0
-    if not dry_run and counted["outcomes"]:
-        progress("note")
-        _note(table, outcome, failed, version=version, edit=edit, by=by, most_failures=how.most_failures)
-        failpoint("replay-noted")
-        reopen_if_restored(spark, target, table, version, by=by)
-    done = ReplayResult(
-        stream=target.name,
-        chosen=counted["chosen"],
-        resolved=counted["accepted"] + counted["skipped"],
-        already=already,
-        rejected=counted["rejected"] - parked_count,
-        parked=parked_count,
-        waiting=counted["waiting"],
-        omitted=counted["omitted"],
-        codes=code_counts(failed) if counted["rejected"] else {},
-        version=version,
-        dry_run=dry_run,
-    )
-    log.info("dead letters replayed", **{**done.as_dict(), "by": by})
-    return done
-
-
-def _dead_letters_of(spark: SparkSession, target: Target) -> DeadLetterTable:
+def _table_of(spark: SparkSession, target: Target) -> DeadLetterTable:
     if target.stream.idempotency.merge_keys:
         raise UsageError(
             f"{target.table} holds one row per entity: an old version cannot be put back by its coordinates",
@@ -170,7 +117,90 @@ def _dead_letters_of(spark: SparkSession, target: Target) -> DeadLetterTable:
     return table
 
 
-def _not_completed(topic: Topic, resume: Marks) -> Any:
+@dataclass(frozen=True)
+class _Replay:
+    spark: SparkSession
+    target: Target
+    table: DeadLetterTable
+    _: KW_ONLY
+    edit: PayloadEdit | None
+    dry_run: bool
+    by: str
+    most_failures: int
+    progress: Callable[[str], None]
+
+    def run(self, topic: Topic, selection: Selection) -> ReplayResult:
+        """One attempt. Raises MarksWentBack where the chosen records are the stream's to land again."""
+        decode = within_its_table(self.spark, self.target).decode
+        assert decode is not None
+        state = completed_state(self.spark, self.target, topic)
+        self.progress("choose dead letters")
+        if not self.dry_run:
+            self.table.reopen_undone(self.spark, state.undone, by=self.by)
+        chosen = selection.of(self.table.dead_letters(self.spark)).withColumn(
+            "_waits", _not_completed(topic, state.resume)
+        )
+        ready = edited(chosen.where(~F.col("_waits") & ~_omitted()), self.edit)
+        self.progress("decode")
+        envelopes = ready.select(*records.ENVELOPE_COLUMNS)
+        plan = with_registered(envelopes, decode, SchemaRegistry.of(self.target.stream.avro))
+        outcome = kept(_outcomes(ready, transform(envelopes, plan)))
+        counted = _count(chosen, outcome)
+        version, already = None, 0
+        accepted = outcome.where(_is(Route.ACCEPTED)).select(f"{records.ROW}.*")
+        if self.dry_run:
+            already = counted["accepted"] - not_in_table(accepted, self.target.table).count()
+        elif counted["accepted"]:
+            self.progress("land")
+            committed = land_replayed(self.spark, self.target, topic, accepted, state)
+            version, already = committed.version, counted["accepted"] - committed.rows
+            failpoint("replay-landed")
+        failed = outcome.where(_is(Route.REJECTED))
+        parked = failed.where(self._is_last()).count() if counted["rejected"] else 0
+        if not self.dry_run and counted["outcomes"]:
+            self.progress("note")
+            self._note(outcome, failed, version)
+            failpoint("replay-noted")
+            reopen_if_restored(self.spark, self.target, self.table, version, by=self.by)
+        result = ReplayResult(
+            stream=self.target.name,
+            chosen=counted["chosen"],
+            resolved=counted["accepted"] + counted["skipped"],
+            already=already,
+            rejected=counted["rejected"] - parked,
+            parked=parked,
+            waiting=counted["waiting"],
+            omitted=counted["omitted"],
+            codes=code_counts(failed) if counted["rejected"] else {},
+            version=version,
+            dry_run=self.dry_run,
+        )
+        log.info("dead letters replayed", **{**result.as_dict(), "by": self.by})
+        return result
+
+    def _is_last(self) -> Column:
+        """Whether this failure parks a dead letter."""
+        return F.col("attempts") + 1 >= self.most_failures
+
+    def _note(self, outcome: DataFrame, failed: DataFrame, version: int | None) -> None:
+        """Appends the new statuses at once. Killed before it, the next replay finds the rows landed."""
+        resolved = outcome.where(~_is(Route.REJECTED)).withColumn(
+            "table_version", F.lit(version).cast("bigint")
+        )
+        tombstone = F.when(_is(Route.SKIPPED), F.lit("fixed into a tombstone, which is skipped"))
+        why = F.concat_ws(": ", F.col(f"{records.FAILURE}.code"), F.col(f"{records.FAILURE}.message"))
+        events = event(resolved, DeadLetterStatus.RESOLVED, by=self.by, note=tombstone)
+        for status, which in (
+            (DeadLetterStatus.NEW, failed.where(~self._is_last())),
+            (DeadLetterStatus.PARKED, failed.where(self._is_last())),
+        ):
+            events = events.unionByName(
+                event(which, status, by=self.by, note=why, attempts=F.col("attempts") + 1)
+            )
+        self.table.note(events)
+
+
+def _not_completed(topic: Topic, resume: Marks) -> Column:
     """Records at or above these offsets may still be landed by the stream itself."""
     beyond = F.lit(False)
     for partition in topic.partitions:
@@ -179,75 +209,40 @@ def _not_completed(topic: Topic, resume: Marks) -> Any:
     return (F.col(records.TOPIC_ID).eqNullSafe(topic.id)) & beyond
 
 
-def _omitted() -> Any:
+def _omitted() -> Column:
     return F.col("payload_omitted").isNotNull() & F.col(records.PAYLOAD).isNull()
 
 
-def _outcomes(edited: DataFrame, routed: DataFrame) -> DataFrame:
+def _is(route: Route) -> Column:
+    return F.col(records.ROUTE) == route.value
+
+
+def _outcomes(ready: DataFrame, routed: DataFrame) -> DataFrame:
     """Dead letters with their route, failure and row."""
-    key = [F.col(name).alias(f"_{name}") for name in (records.TOPIC, *records.COORDINATES)]
-    told = routed.select(*key, records.ROUTE, records.FAILURE, records.ROW)
-    dead_letters = edited.select(
-        DEAD_LETTER_ID,
-        *(records.TOPIC, *records.COORDINATES),
-        *("status", "attempts", "edit", "table_version", "status_sequence"),
+    key = (records.TOPIC, *records.COORDINATES)
+    outcomes = routed.select(
+        *[F.col(name).alias(f"_{name}") for name in key], records.ROUTE, records.FAILURE, records.ROW
     )
-    same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in (records.TOPIC, *records.COORDINATES)]
-    condition = same[0] & same[1] & same[2] & same[3]
-    return dead_letters.join(told, condition).drop(*[f"_{n}" for n in (records.TOPIC, *records.COORDINATES)])
+    dead_letters = ready.select(
+        DEAD_LETTER_ID, *key, "status", "attempts", "edit", "table_version", "status_sequence"
+    )
+    same = reduce(and_, [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in key])
+    return dead_letters.join(outcomes, same).drop(*[f"_{name}" for name in key])
 
 
 def _count(chosen: DataFrame, outcome: DataFrame) -> dict[str, int]:
-    def number(condition: Any) -> Any:
-        return F.count(F.when(condition, F.lit(1)))
-
-    asked = chosen.agg(
+    selected = chosen.agg(
         F.count(F.lit(1)).alias("chosen"),
-        number(F.col("_waits")).alias("waiting"),
-        number(~F.col("_waits") & _omitted()).alias("omitted"),
+        F.count_if(F.col("_waits")).alias("waiting"),
+        F.count_if(~F.col("_waits") & _omitted()).alias("omitted"),
     ).first()
-    route = F.col(records.ROUTE)
     found = outcome.agg(
         F.count(F.lit(1)).alias("outcomes"),
-        number(route == Route.ACCEPTED.value).alias("accepted"),
-        number(route == Route.SKIPPED.value).alias("skipped"),
-        number(route == Route.REJECTED.value).alias("rejected"),
+        *[
+            F.count_if(_is(route)).alias(route.value)
+            for route in (Route.ACCEPTED, Route.SKIPPED, Route.REJECTED)
+        ],
     ).first()
-    assert asked is not None
+    assert selected is not None
     assert found is not None
-    return {**asked.asDict(), **found.asDict()}
-
-
-def _failed(outcome: DataFrame) -> DataFrame:
-    return outcome.where(F.col(records.ROUTE) == Route.REJECTED.value)
-
-
-def _note(
-    table: DeadLetterTable,
-    outcome: DataFrame,
-    failed: DataFrame,
-    *,
-    version: int | None,
-    edit: PayloadEdit | None,
-    by: str,
-    most_failures: int,
-) -> None:
-    """What became of the dead letters, in one append. Killed before it, the next replay finds the rows landed."""
-    how = F.lit(str(edit)) if edit is not None else F.lit(None).cast("string")
-    edited = outcome.withColumn("edit", how)
-    resolved = edited.where(F.col(records.ROUTE) != Route.REJECTED.value).withColumn(
-        "table_version", F.lit(version).cast("bigint")
-    )
-    again = F.col("attempts") + 1
-    why = F.concat_ws(": ", F.col(f"{records.FAILURE}.code"), F.col(f"{records.FAILURE}.message"))
-    note_resolved = F.when(
-        F.col(records.ROUTE) == Route.SKIPPED.value, F.lit("fixed into a tombstone, which is skipped")
-    )
-    events = event(resolved, DeadLetterStatus.RESOLVED, by=by, note=note_resolved)
-    still = edited.where(F.col(records.ROUTE) == Route.REJECTED.value)
-    for status, which in (
-        (DeadLetterStatus.NEW, still.where(again < most_failures)),
-        (DeadLetterStatus.PARKED, still.where(again >= most_failures)),
-    ):
-        events = events.unionByName(event(which, status, by=by, note=why, attempts=again))
-    table.note(events)
+    return {**selected.asDict(), **found.asDict()}

@@ -1,4 +1,4 @@
-"""The rows of a replay on their way into the table, while the stream's marks may go back."""
+"""Lands the rows of a replay, while the stream's marks may go back."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tidemark.streams.target import Target
 
 
 class MarksWentBack(Exception):
-    """What was chosen as completed is the stream's to land again."""
+    """The stream will land the chosen records again, although they were completed."""
 
 
 def land_replayed(
     spark: SparkSession, target: Target, topic: Topic, accepted: DataFrame, chosen_at: LedgerState
 ) -> Committed:
     """One REPLAY commit of the rows that the table lacks. `chosen_at`: the state that the dead letters were
-    chosen by. Raises MarksWentBack where the stream may land them itself again.
+    chosen by. Raises MarksWentBack where the stream may land them again itself.
     """
     run = uuid.uuid4().hex
     states = iter([chosen_at])
@@ -56,7 +56,7 @@ def land_replayed(
 def reopen_if_restored(
     spark: SparkSession, target: Target, table: DeadLetterTable, version: int | None, *, by: str
 ) -> None:
-    """A RESTORE between the commit and the note of it: the stream's start may have looked before the note."""
+    """Reopens what a RESTORE between the commit and the statuses undid: the stream's start may have missed them."""
     now = read_state(DeltaLog(spark, target.table), accept_emptied=True)
     if version is not None and is_undone(version, now.undone):
         table.reopen_undone(spark, now.undone, by=by)

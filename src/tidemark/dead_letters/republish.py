@@ -1,4 +1,4 @@
-"""Dead letters to their source topic again: for records that other consumers of the topic need too."""
+"""Republishes dead letters to their source topic, for records that other consumers of the topic need too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemark.contract.dead_letters import (
 )
 from tidemark.dead_letters.kept.table import DeadLetterTable, event
 from tidemark.dead_letters.replay import MOST_FAILURES
-from tidemark.dead_letters.selection import PayloadEdit, Selection
+from tidemark.dead_letters.selection import PayloadEdit, Selection, edited
 from tidemark.platform.kept_rows import kept
 from tidemark.source.clients import spark_options
 from tidemark.streams.target import Target
@@ -38,7 +38,7 @@ def republish(
     Every consumer group of the topic reads them again. A record gets new coordinates there; headers say which
     dead letter it is (`__dlq.replay.coordinates`) and how often it was published again (one counter,
     `__dlq.replay.count`). One that was published again `most` times is parked instead. At least once: killed
-    between the publication and the note of it, a dead letter may be published twice.
+    between the publication and its status, a dead letter may be published twice.
     """
     table = DeadLetterTable(target.table)
     chosen = kept(selection.of(table.dead_letters(spark)).where(F.col(records.PAYLOAD).isNotNull()))
@@ -46,9 +46,9 @@ def republish(
     count = ready.count()
     if dry_run:
         return count
-    edited = edit.of(ready) if edit is not None else ready
+    fixed = edited(ready, edit)
     (
-        edited.select(
+        fixed.select(
             F.lit(target.stream.kafka_topic).alias("topic"),
             F.col(records.KEY).alias("key"),
             F.col(records.PAYLOAD).alias("value"),
@@ -60,13 +60,10 @@ def republish(
         .option("kafka.acks", "all")
         .save()
     )
-    how = F.lit(str(edit)) if edit is not None else F.lit(None).cast("string")
-    events = event(
-        ready.withColumn("edit", how), DeadLetterStatus.REPLAYED, by=by, note=F.lit("published again")
-    )
+    events = event(fixed, DeadLetterStatus.REPLAYED, by=by, note=F.lit("published again"))
     over = chosen.where(F.col("replay_count") >= most)
-    told = F.lit(f"published again {most} times already")
-    table.note(events.unionByName(event(over, DeadLetterStatus.PARKED, by=by, note=told)))
+    note = F.lit(f"published again {most} times already")
+    table.note(events.unionByName(event(over, DeadLetterStatus.PARKED, by=by, note=note)))
     return count
 
 

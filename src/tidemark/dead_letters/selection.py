@@ -1,4 +1,4 @@
-"""Which dead letters are meant, and how their values are fixed before they are replayed."""
+"""Selections of dead letters, and the payload edits that fix their values before a replay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Selection:
     limit: int | None = None
 
     def of(self, dead_letters: DataFrame) -> DataFrame:
-        """In and out: `DeadLetterTable.letters`. In order of failure, the oldest first, under a limit."""
+        """In and out: `DeadLetterTable.dead_letters`. Under a limit in order of failure, the oldest first."""
         conditions: list[Column] = []
         if self.codes:
             conditions.append(F.col("failure_code").isin(*self.codes))
@@ -58,16 +58,16 @@ class Selection:
 
 @dataclass(frozen=True)
 class PayloadEdit:
-    """How values are fixed: a SQL expression, or a JSON merge patch (RFC 7386) for each. One of the two."""
+    """Fixes values by a SQL expression, or by a JSON merge patch (RFC 7386). Exactly one of the two is set."""
 
     expression: str | None = None
     patch: Any | None = None
 
     @classmethod
     def to(cls, text: str) -> PayloadEdit:
-        """Replaces the value by this text, as a literal: the note of the edit can be read.
+        """Replaces the value by this text, as a readable literal.
 
-        `${…}` would be replaced by Spark, with a setting or an environment variable, even within quotes.
+        Escapes `${…}`, which Spark would replace with a setting or an environment variable, even within quotes.
         """
         escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
         return cls(expression=f"'{escaped}'")
@@ -79,8 +79,8 @@ class PayloadEdit:
         """The dead letters with fixed values. The expression may use `payload` (the value as text), and every
         column of a dead letter.
 
-        Raises UsageError for an expression that is none, or not deterministic, and for a patch over more
-        than 1,000 dead letters or over a value that is no JSON: which one is said.
+        Raises UsageError for an expression that is invalid or not deterministic, and for a patch of more
+        than 1,000 dead letters or of a value that is not JSON, which it names.
         """
         if self.expression is not None:
             return self._evaluated(dead_letters, self.expression)
@@ -94,7 +94,7 @@ class PayloadEdit:
         text = dead_letters.withColumn(PAYLOAD_TEXT, F.col(records.PAYLOAD).cast("string"))
         try:
             edited = text.withColumn(records.PAYLOAD, F.expr(expression).cast("string").cast("binary"))
-            edited.schema  # noqa: B018  # analysed here, so that a wrong expression is reported before anything runs
+            edited.schema  # noqa: B018  # analyses it, so that a wrong expression is reported before anything runs
             empty = dead_letters.sparkSession.createDataFrame([], text.schema)
             faults = list(unstable_as_analysed({"--edit": expression}, empty).values())
         except Exception as error:
@@ -124,6 +124,12 @@ class PayloadEdit:
         )
 
 
+def edited(dead_letters: DataFrame, edit: PayloadEdit | None) -> DataFrame:
+    """Applies the edit: fixed values, and the edit's text in the column `edit`; NULL without one."""
+    fixed = dead_letters if edit is None else edit.of(dead_letters)
+    return fixed.withColumn("edit", F.lit(None if edit is None else str(edit)).cast("string"))
+
+
 def read_dead_letters(file: Path) -> tuple[str, ...]:
     """Dead letters named in a file, one a line: an id, or `topic:partition:offset`. Raises UsageError."""
     names = []
@@ -140,7 +146,7 @@ def _named(dead_letters: DataFrame, names: Sequence[str]) -> Column:
     wrong = [name for name in names if not _COORDINATES.match(name)]
     if wrong:
         raise UsageError(
-            f"there is no dead letter `{wrong[0]}`: that is not topic:partition:offset",
+            f"there is no dead letter `{wrong[0]}`: it is not topic:partition:offset",
             "tidemark dead-letters list shows the ids",
         )
     by_topic = F.concat_ws(":", records.TOPIC, records.PARTITION, records.OFFSET)
@@ -152,13 +158,13 @@ def _json(row: Row) -> Any:
         return json.loads(bytes(row[records.PAYLOAD] or b""))
     except ValueError as error:
         raise UsageError(
-            f"dead letter {row[DEAD_LETTER_ID]} is no JSON, so it cannot be patched: {error}",
+            f"dead letter {row[DEAD_LETTER_ID]} is not JSON, so it cannot be patched: {error}",
             "fix it with a SQL expression: --edit",
         ) from error
 
 
 def merge_patch(value: Any, patch: Any) -> Any:
-    """`value` with `patch` merged into it, as RFC 7386 says: null takes a member away."""
+    """`value` with `patch` merged into it, by RFC 7386: null removes a member."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(value) if isinstance(value, dict) else {}

@@ -1,6 +1,4 @@
-"""What people and jobs do with the dead letters of a stream: the one place that the command, the console,
-notebooks and jobs call.
-"""
+"""The operations on the dead letters of a stream, for the command, the console, notebooks and jobs."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ ALL = tuple(DeadLetterStatus)
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """The dead letters of one stream. What reads them raises UsageError while there is no table of them."""
+    """The dead letters of one stream. Reading them raises UsageError while there is no DLQ table."""
 
     spark: SparkSession
     settings: Settings
@@ -49,7 +47,7 @@ class DeadLetters:
         return DeadLetterTable(self.target.table)
 
     def start(self, *, available_now: bool) -> StreamingQuery | None:
-        """The query that keeps the table up with the DLQ topic; None while there is no such topic."""
+        """Starts the query that feeds the table from the DLQ topic; None while there is no such topic."""
         return start_dead_letters(self.spark, self.settings, self.target, available_now=available_now)
 
     def catch_up(self) -> None:
@@ -57,7 +55,7 @@ class DeadLetters:
         keep_dead_letters(self.spark, self.settings, self.target)
 
     def all(self) -> DataFrame:
-        """`DeadLetterTable.letters`."""
+        """`DeadLetterTable.dead_letters`."""
         if not self.table.exists(self.spark):
             raise UsageError(
                 f"there is no table {self.table.facts} yet",
@@ -77,7 +75,7 @@ class DeadLetters:
         return page_of(selection.of(self.all()), most, after=after)
 
     def show(self, dead_letter: str) -> Mapping[str, Any]:
-        """The columns of one dead letter, with its payload. Raises UsageError where it is not there."""
+        """The columns of one dead letter, with its payload. Raises UsageError where there is none of that id."""
         row = collectable(
             Selection(dead_letters=(dead_letter,), statuses=ALL, limit=1).of(self.all())
         ).first()
@@ -94,7 +92,7 @@ class DeadLetters:
         by: str,
         progress: Callable[[str], None] = lambda step: None,
     ) -> ReplayResult:
-        """Through the pipeline again, straight into the table."""
+        """Replays the chosen dead letters straight into the table."""
         return replay(
             self.spark,
             KafkaAdmin(self.settings.kafka),
@@ -109,16 +107,16 @@ class DeadLetters:
     def republish(
         self, selection: Selection, *, edit: PayloadEdit | None = None, dry_run: bool = False, by: str
     ) -> int:
-        """To the source topic again, for every group that reads it; how many."""
+        """Republishes to the source topic, for every group that reads it; returns how many."""
         self.all()
         return republish(self.spark, self.settings, self.target, selection, edit=edit, dry_run=dry_run, by=by)
 
     def mark(
         self, dead_letters: Sequence[str], status: DeadLetterStatus, *, by: str, note: str | None = None
     ) -> int:
-        """Parks or discards the named dead letters, or makes them new again; how many.
+        """Parks or discards the named dead letters, or makes them new again; returns how many.
 
-        Raises UsageError where none of them is there.
+        Raises UsageError where none of them exists.
         """
         chosen = Selection(dead_letters=tuple(dead_letters), statuses=ALL).of(self.all())
         events = kept(event(chosen, status, by=by, note=F.lit(note)))
@@ -129,11 +127,11 @@ class DeadLetters:
         return count
 
     def export(self, selection: Selection, out: TextIO) -> int:
-        """The chosen dead letters as JSON lines; how many."""
+        """Writes the chosen dead letters as JSON lines; returns how many."""
         return export(selection.of(self.all()), out)
 
     def import_from(self, file: Path) -> int:
-        """Adds the dead letters of an exported file that are not there yet; how many lines it has."""
+        """Adds the dead letters of an exported file that the table lacks; returns the number of its lines."""
         return import_dead_letters(self.spark, self.table, file)
 
     def _absent(self, named: str) -> UsageError:

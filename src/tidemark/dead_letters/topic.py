@@ -1,4 +1,4 @@
-"""The DLQ topic: rejected records with their bytes untouched and their reason in the headers."""
+"""The DLQ topic: publishes rejected records with their bytes untouched and the failure in headers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tidemark.contract.failure_codes import FailureCode
 HEADER_BUDGET = 16 * 1024
 _MESSAGE_LIMIT = 2000
 _OTHER_HEADERS = 2048
-"""Bytes that a record takes besides key, value, its own headers and the message, at most."""
+"""Most bytes of a record other than key, value, its own headers and the message."""
 _OF_A_HEADER = 10
-"""Bytes for the lengths of its name and value, at most: thousands of short headers are mostly these."""
+"""Most bytes for the lengths of a header's name and value: most of the size of thousands of short headers."""
 
 REJECTED_COLUMNS = (*records.ENVELOPE_COLUMNS, records.FAILURE)
-"""What a dead letter is made of: the envelope and the failure."""
+"""The columns that a dead letter is made of: the envelope and the failure."""
 
 
 @dataclass(frozen=True)
 class DeadLetterTopic:
-    """Where dead letters go. `partitions` is the topic's own count: a source partition beyond it is
-    taken modulo. `table` is the landed one. Records larger than `max_bytes` are published without value, and
-    with its size in a header; without key and headers of their own too, where these alone do not fit. Their
-    bytes belong in the DLQ table (`oversized`). In the format `envelope` the value is the envelope of version
-    1.0; the headers are the same. `configs`: what it is created with.
+    """The DLQ topic of one landed table. `partitions` is the topic's own count: a source partition beyond it is
+    taken modulo. A record larger than `max_bytes` is published without value, and with its size in a header;
+    without key and headers of its own too, where these alone do not fit. Its bytes belong in the DLQ table
+    (`oversized`). In the format `envelope` the value is the envelope of version 1.0; the headers are the same.
+    `configs`: the topic's configuration when Tidemark creates it.
     """
 
     name: str
@@ -45,10 +45,10 @@ class DeadLetterTopic:
     configs: Mapping[str, str] = field(default_factory=dict)
 
     def publish(self, rejected: DataFrame) -> None:
-        """Publish and return when every acknowledgement is there. At least once: the DLQ table, keyed by
+        """Publish, and return once every record is acknowledged. At least once: the DLQ table, keyed by
         coordinates, holds each dead letter once.
 
-        In: REJECTED_COLUMNS. Raises what Spark's Kafka sink raises; nothing is acknowledged half.
+        In: REJECTED_COLUMNS. Raises the errors of Spark's Kafka sink.
         """
         (
             self.records(rejected)
@@ -65,7 +65,7 @@ class DeadLetterTopic:
         )
 
     def records(self, rejected: DataFrame) -> DataFrame:
-        """The rejected records as Spark's Kafka sink takes them."""
+        """The rejected records with the columns of Spark's Kafka sink."""
         return rejected.select(
             F.lit(self.name).alias("topic"),
             (F.col(records.PARTITION) % self.partitions).alias("partition"),
@@ -76,13 +76,13 @@ class DeadLetterTopic:
 
     def too_large(self) -> Column:
         """Whether a record with its headers may not fit the topic."""
-        return self._beside_the_value() + _octets(self._value()) > self.max_bytes
+        return self._size_without_value() + _octets(self._value()) > self.max_bytes
 
     def _bare(self) -> Column:
-        """Whether it may not fit without its value either."""
-        return self._beside_the_value() > self.max_bytes
+        """Whether the record may not fit without its value either."""
+        return self._size_without_value() > self.max_bytes
 
-    def _beside_the_value(self) -> Column:
+    def _size_without_value(self) -> Column:
         headers = F.aggregate(
             F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
             F.lit(0),
@@ -131,7 +131,7 @@ class DeadLetterTopic:
 
 
 def _envelope() -> Column:
-    """The twelve fields, in their order. A rejected record raised nothing, so there is no stack trace."""
+    """The twelve fields in their order. A rejected record raised no exception, so the stack trace is NULL."""
     failure = F.col(records.FAILURE)
     retriable = failure["code"] == FailureCode.DEPENDENCY_UNAVAILABLE.value
     fields = {

@@ -1,4 +1,4 @@
-"""The DLQ topic of a stream: created where it is absent, checked where it is there."""
+"""Creates the DLQ topic of a stream where it is absent, and checks an existing one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def dead_letter_topic(
     """The target's DLQ topic, created with the source's partition count if absent; None for landing only.
 
     An existing one may take only smaller records than the source: what does not fit goes to the DLQ table,
-    and a pointer to the topic. A right that the stream lacks on either topic is missed here, by its name, and
-    a DLQ topic that would lose dead letters is refused.
+    and a pointer to the topic. Raises NonRetriableError for a permission that the stream lacks on either topic,
+    which it names, and for a DLQ topic that would lose dead letters.
     """
     admin.require(topic.name, "READ")
     if target.decode is None:
@@ -36,7 +36,7 @@ def dead_letter_topic(
     largest = int(admin.config(topic.name, [_MAX_MESSAGE]).get(_MAX_MESSAGE, 1_048_588))
     configs = {
         CLEANUP_POLICY: "delete",
-        # The broker's clock: no timestamp of a writer can be one that a reader cannot hold.
+        # The broker's clock: a writer's timestamp may be one that a reader cannot hold.
         "message.timestamp.type": "LogAppendTime",
         _MAX_MESSAGE: str(largest + 4 * HEADER_BUDGET),
     }
@@ -68,8 +68,8 @@ def dead_letter_topic(
 
 
 def recreate_if_deleted(dead_letters: DeadLetterTopic, admin: KafkaAdmin) -> None:
-    """Creates the DLQ topic where somebody deleted it under the running stream, as its start would. Never
-    raises: what could not be published is tried again anyhow.
+    """Creates the DLQ topic as the start does, where it was deleted while the stream runs. Never raises,
+    because the publication is retried anyway.
     """
     admin = replace(admin, timeout=_GLANCE_S)
     try:

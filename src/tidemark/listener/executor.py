@@ -1,4 +1,4 @@
-"""Executors: what runs a batch. One execution at a time; the listener asks for its final state."""
+"""Executors run batches, one execution at a time; the listener polls for its final state."""
 
 from __future__ import annotations
 

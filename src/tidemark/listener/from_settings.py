@@ -15,7 +15,7 @@ from tidemark.source.clients import admin_options
 def listener_of(settings: Settings) -> Listener:
     """The `listener` section; keys that it leaves out come from `kafka.consumer`.
 
-    Raises `ConfigError` if there is none.
+    Raises `ConfigError` without that section.
     """
     section = settings.listener
     if section is None:

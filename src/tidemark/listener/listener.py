@@ -51,9 +51,9 @@ class AtLeastOnceListener:
     """Hands batches to `executor`, one at a time, and commits only records that are known to be done.
 
     A record can come twice (after a failure, a rebalance while a batch runs, a refused commit, a crash),
-    and never zero times. `connection` says how to reach Kafka, and `consumer` adds properties of the consumer alone,
-    both in librdkafka's names. `starting_offsets` lets a handler that writes a table start from the table's marks.
-    `on_given_up` is called after a dead letter is acknowledged and before its offset is committed.
+    and never zero times. `connection` has the properties of every Kafka client, and `consumer` those of the
+    consumer alone, both in librdkafka's names. `starting_offsets` lets a handler that writes a table start from
+    the table's marks. `on_given_up` is called after a dead letter is acknowledged and before its offset is committed.
     """
 
     def __init__(

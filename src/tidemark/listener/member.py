@@ -7,7 +7,6 @@ from typing import Any
 
 import structlog
 from confluent_kafka import (
-    OFFSET_INVALID,
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
@@ -64,8 +63,11 @@ class GroupMember:
     ) -> None:
         """`on_assign` gives the offset to start from: a seek that early may still fail."""
 
+        def named(partitions: list[TopicPartition]) -> list[Partition]:
+            return [(p.topic, p.partition) for p in partitions]
+
         def assign(_: Any, partitions: list[TopicPartition]) -> None:
-            starts = on_assign([(p.topic, p.partition) for p in partitions])
+            starts = on_assign(named(partitions))
             positions = [TopicPartition(t, p, starts[(t, p)]) for t, p in starts]
             if self.cooperative:
                 self._consumer.incremental_assign(positions)
@@ -79,11 +81,11 @@ class GroupMember:
                 self._consumer.unassign()
 
         def revoke(_: Any, partitions: list[TopicPartition]) -> None:
-            on_revoke([(p.topic, p.partition) for p in partitions])
+            on_revoke(named(partitions))
             unassign(partitions)
 
         def lost(_: Any, partitions: list[TopicPartition]) -> None:
-            on_lost([(p.topic, p.partition) for p in partitions])
+            on_lost(named(partitions))
             unassign(partitions)
 
         self._consumer.subscribe(self.topics, on_assign=assign, on_revoke=revoke, on_lost=lost)
@@ -97,10 +99,7 @@ class GroupMember:
         for position in found:
             if position.error:
                 raise KafkaException(position.error)
-        return {
-            (p.topic, p.partition): p.offset if p.offset > OFFSET_INVALID and p.offset >= 0 else None
-            for p in found
-        }
+        return {(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in found}
 
     def range_of(self, where: Partition) -> tuple[int, int]:
         """The broker's first offset and the one after its last."""

@@ -53,13 +53,12 @@ class Performance(_OfOneTable):
             .orderBy("account")
         )
         rows = _collected(per_account)
-        found = {row["account"] for row in rows.select(["account"]).to_pylist()}
         return Report(
             rows,
             {
                 "accounts": rows.num_rows,
-                "records": sum(row["records"] for row in rows.select(["records"]).to_pylist()),
-                "missing": sorted(set(accounts or ()) - found),
+                "records": sum(rows.column("records").to_pylist()),
+                "missing": sorted(set(accounts or ()).difference(rows.column("account").to_pylist())),
             },
         )
 
@@ -84,7 +83,7 @@ class Volume(_OfOneTable):
 class Completeness(_OfOneTable):
     """COMPLETENESS: per topic and partition the first and last offset landed, and how many are absent.
 
-    An absent offset was rejected, skipped or is a hole in Kafka; the DLQ table says which.
+    An absent offset was rejected, skipped or is a hole in Kafka; the DLQ table has the rejected ones.
     Parameters: `source`.
     """
 

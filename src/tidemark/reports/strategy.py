@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -92,17 +92,14 @@ class ReportStrategy(Protocol):
     def make(self, request: ReportRequest, context: ReportContext) -> Report: ...
 
 
-class StrategyRegistry(Mapping[str, ReportStrategy]):
+class StrategyRegistry(dict[str, ReportStrategy]):
     """Strategies by report type. Two strategies of one type are an error."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, ReportStrategy] = {}
 
     def register(self, *strategies: ReportStrategy) -> StrategyRegistry:
         for strategy in strategies:
-            if strategy.report_type in self._known:
+            if strategy.report_type in self:
                 raise ConfigError(f"two strategies make reports of type {strategy.report_type}")
-            self._known[strategy.report_type] = strategy
+            self[strategy.report_type] = strategy
         return self
 
     def load_entry_points(self) -> StrategyRegistry:
@@ -116,12 +113,3 @@ class StrategyRegistry(Mapping[str, ReportStrategy]):
                 )
             self.register(strategy)
         return self
-
-    def __getitem__(self, report_type: str) -> ReportStrategy:
-        return self._known[report_type]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)

@@ -1,4 +1,4 @@
-"""Repairs what crashes leave behind: events never published, leases of dead workers, archive orphans."""
+"""Cleans up after crashes: publishes lost events, ends leases of dead workers, deletes archive orphans."""
 
 from __future__ import annotations
 

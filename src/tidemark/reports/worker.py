@@ -66,7 +66,7 @@ class ReportWorker:
                 self._handle(record)
 
     def given_up(self, given_up: GivenUp) -> None:
-        """FAILED, once the dead letter is acknowledged. What names no request has no row to change."""
+        """Sets FAILED, once the dead letter is acknowledged. An event that names no request has no row."""
         request_id = _request_id(given_up.record)
         if request_id is None:
             return

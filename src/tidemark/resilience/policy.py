@@ -28,7 +28,7 @@ class RetryPolicy:
     ) -> float | None:
         """Seconds until the next attempt after so many failures (from 1), or None to give up.
 
-        `retry_after`, what the other side asked for, is the shortest wait, up to the backoff's cap.
+        `retry_after`, the wait that the other side asked for, is a lower bound, up to the backoff's cap.
         """
         if self.max_retries is not None and failures > self.max_retries:
             return None

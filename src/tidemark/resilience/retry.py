@@ -1,4 +1,4 @@
-"""`Retrier`: repeats one step while that may help (`reliability-guarantees.md`, Retry Mechanisms).
+"""`Retrier`: repeats one step while a retry may help (`reliability-guarantees.md`, Retry Mechanisms).
 
 The only loop of retries around a step. A breaker goes around a retrier, never inside it: it counts operations.
 """
@@ -139,7 +139,7 @@ class Retrier:
 
 
 def _exhausted(last: Attempt, deadline: float | None) -> RetriesExhausted:
-    """`deadline`, in seconds, where that is what ended it."""
+    """`deadline`: in seconds, if the deadline ended the retries."""
     why = "no retry is left"
     if deadline is not None:
         why = f"its deadline of {deadline:g} s leaves no time for another"

@@ -25,9 +25,9 @@ class Tier(IntEnum):
     GENERAL = 4
     """Families with little meaning: an I/O error, a service error."""
     WORDS_VETO = 5
-    """Words of the message, where nothing else is known: what no retry helps."""
+    """Words of the message, where nothing else is known: no retry helps."""
     WORDS = 6
-    """Words of the message, where nothing else is known: what a retry may help."""
+    """Words of the message, where nothing else is known: a retry may help."""
     LAST = 7
     """Internal errors of Spark and Delta whose cause no rule knows."""
 

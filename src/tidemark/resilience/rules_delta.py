@@ -115,8 +115,8 @@ SQLSTATES = (
     *rules("sqlstate-schema", CONFIGURATION, tier=Tier.STATE, sqlstates="42 0A 21"),
     *rules("sqlstate-io", UNAVAILABLE, tier=Tier.LAST, sqlstates="58 KD001"),
     *rules("sqlstate-internal", INTERNAL, tier=Tier.LAST, sqlstates="XX0 XXKD XXSC XXKCM"),
-    # Delta names what is wrong with a table, a property or a statement. What a retry may help has a rule above, or is
-    # a reading of files that may be complete a moment later.
+    # Delta names a fault of a table, a property or a statement. Conditions that a retry may help have a rule above,
+    # or are of reading files that may be complete a moment later.
     *rules(
         "delta-refused",
         CONFIGURATION,

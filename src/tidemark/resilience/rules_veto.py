@@ -1,4 +1,4 @@
-"""Tidemark's own errors, and what wins anywhere in a chain: credentials, missing things, malformed things.
+"""Tidemark's own errors, and the vetoes: credentials, missing things, malformed things.
 
 `reliability-guarantees.md`, Non-Retriable Exceptions: authentication and authorization failures,
 bucket not found, malformed messages, configuration errors.
@@ -169,4 +169,4 @@ VETO = (
 PUBLIC = rules(
     "own-retriable", retry("RETRIABLE"), conditions="TIDEMARK_RETRIABLE", classes=f"{_OWN}RetriableError"
 )
-"""What users raise as retriable; a veto in its cause still wins."""
+"""Errors that users raise as retriable; a veto in the cause still wins."""

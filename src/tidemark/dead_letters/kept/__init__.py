@@ -1,1 +1,1 @@
-"""The DLQ table: each dead letter once, and what became of it."""
+"""The DLQ table: each dead letter once, and its status."""

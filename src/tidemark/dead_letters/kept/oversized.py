@@ -7,7 +7,8 @@ from pyspark.sql import functions as F
 
 from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
-from tidemark.dead_letters.kept.table import DeadLetterTable, schema_of
+from tidemark.dead_letters.columns import columns_of
+from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.dead_letters.topic import DeadLetterTopic
 from tidemark.platform.kept_rows import kept
 
@@ -15,10 +16,10 @@ from tidemark.platform.kept_rows import kept
 def keep_oversized(rejected: DataFrame, topic: DeadLetterTopic) -> None:
     """Merge those of `rejected` (`REJECTED_COLUMNS`) that are too large for the topic into the DLQ table.
 
-    To be called before they are published: what comes by the topic later finds its dead letter there.
+    Call it before they are published: the pointer that the DLQ topic brings later finds its dead letter there.
     """
     failure = F.col(records.FAILURE)
-    told = {
+    columns = {
         DEAD_LETTER_ID: F.concat_ws(":", *[F.col(c) for c in records.COORDINATES]),
         "stream": F.lit(topic.stream),
         "consumer_group": F.lit(topic.group),
@@ -33,11 +34,7 @@ def keep_oversized(rejected: DataFrame, topic: DeadLetterTopic) -> None:
         "dlq_topic": F.lit(topic.name),
         **{name: F.col(name) for name in records.ENVELOPE_COLUMNS},
     }
-    columns = [
-        told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name)
-        for f in schema_of(DEAD_LETTER_DDL).fields
-    ]
-    oversized = kept(rejected.where(topic.too_large()).select(*columns))
+    oversized = kept(rejected.where(topic.too_large()).select(*columns_of(DEAD_LETTER_DDL, columns)))
     table = DeadLetterTable(topic.table)
     table.create(rejected.sparkSession)
     table.merge(oversized)

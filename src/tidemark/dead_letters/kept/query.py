@@ -1,4 +1,4 @@
-"""The DLQ table's own query: from the DLQ topic, whoever wrote there, by MERGE on coordinates."""
+"""The DLQ table's own query: merges the records of the DLQ topic, whoever wrote them, by coordinates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class KeepDeadLetters:
 
 
 def dead_letter_target(spark: SparkSession, settings: Settings, stream: str, *, run: str) -> Target:
-    """The stream's decoded table. Raises ConfigError for a stream that only lands raw: none is rejected."""
+    """The stream's decoded table. Raises ConfigError for a stream that only lands raw: it rejects nothing."""
     for target in targets_of(spark, settings, stream, run=run):
         if target.decode is not None:
             return target
@@ -64,11 +64,11 @@ def start_dead_letters(
     reader: str = "dead-letters",
     sleep: Sleep = sleep_through,
 ) -> StreamingQuery | None:
-    """Start the query, or return None while there is no DLQ topic, and so no dead letter.
+    """Start the query; None while there is no DLQ topic, and so no dead letter.
 
     The tables are created first. The checkpoint is the reader's, and named after the ids of the DLQ topic and
     of the table: a table created again gets all dead letters again. A checkpoint that is lost or that retention
-    passed, and a second reader, only mean that dead letters are read again: each still stands once.
+    passed, and a second reader, only read dead letters again: the table still holds each once.
     """
     table = DeadLetterTable(target.table)
     table_id = table.create(spark)
@@ -110,7 +110,7 @@ def keep_dead_letters(
     reader: str = "dead-letters",
     ending: threading.Event | None = None,
 ) -> None:
-    """Bring the DLQ table up to the end of the DLQ topic. Raises what ended the query, and ShutdownRequested
+    """Bring the DLQ table up to the end of the DLQ topic. Raises the error that ended the query, and ShutdownRequested
     once `ending` is set.
     """
     ending = ending or threading.Event()

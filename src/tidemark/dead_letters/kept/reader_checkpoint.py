@@ -1,6 +1,6 @@
-"""Where a reader of a DLQ topic goes on: its checkpoint, or a fresh one where Spark could not start from it.
+"""The checkpoint of a DLQ topic's reader, or a new one where Spark could not start from it.
 
-Reading from the earliest record again is harmless: dead letters are merged by their coordinates.
+A new one reads from the earliest record again, which is harmless: dead letters are merged by their coordinates.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ log = structlog.get_logger(__name__)
 def reader_checkpoint(
     files: Files, root: str, name: str, topic: str, *, earliest: Marks, ends: Marks, stream: str
 ) -> str:
-    """The path of the reader's newest checkpoint under `root`, or of a new one where it is damaged, or stands
-    where the topic no longer has records: `name`, then `name-2` and so on. What retention took before it was
-    read is logged.
+    """The path of the reader's newest checkpoint under `root`, or of a new one (`name`, `name-2`, …) where that is
+    damaged, or its position is outside the topic. Logs the records that retention deleted before they were read.
     """
     newest = max((_number(name, found) for found in files.names(root)), default=0)
     if newest == 0:

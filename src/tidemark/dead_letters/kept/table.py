@@ -1,4 +1,4 @@
-"""The DLQ table, and the status table beside it: each dead letter stands once, what became of it is appended."""
+"""The DLQ table, which holds each dead letter once, and its status table, to which each change is appended."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from operator import or_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
 from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID, STATUS_DDL, DeadLetterStatus
 from tidemark.contract.undone import Undone
+from tidemark.dead_letters.columns import schema_of
 from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
 from tidemark.sink.statements import column_of, merge_into
@@ -36,8 +36,8 @@ class DeadLetterTable:
         return self.landed.beside("_dlq_status")
 
     def create(self, spark: SparkSession) -> str:
-        """Create both if absent; Delta's id of the letters' table. Raises SchemaConflict where something else
-        is there.
+        """Create both if absent; returns Delta's id of the DLQ table. Raises SchemaConflict where a table has
+        another schema.
         """
         ids = []
         for table, ddl, skipped_by in (
@@ -57,10 +57,10 @@ class DeadLetterTable:
         return tables.describe(spark, self.facts) is not None
 
     def merge(self, dead_letters: DataFrame) -> None:
-        """Add the dead letters that are not there yet; those that are stay as they are.
+        """Add the dead letters that the table lacks; those that it has stay unchanged.
 
-        In: `DEAD_LETTER_DDL`, read twice. Reads only the files whose offsets they overlap. Raises what Delta
-        raises; a conflict with another writer may be tried again.
+        In: `DEAD_LETTER_DDL`, read twice. Reads only the files whose offsets they overlap. Raises Delta's errors;
+        a conflict with another writer may be retried.
         """
         once = dead_letters.dropDuplicates([DEAD_LETTER_ID])
         bounds = once.agg(F.min(records.OFFSET).alias("low"), F.max(records.OFFSET).alias("high")).first()
@@ -72,7 +72,7 @@ class DeadLetterTable:
         merge_into(once, self.facts, same & overlapping).whenNotMatched().insertAll().merge()
 
     def note(self, events: DataFrame) -> None:
-        """Append what became of dead letters. In: `STATUS_DDL`."""
+        """Append status events. In: `STATUS_DDL`."""
         ordered = events.select(*schema_of(STATUS_DDL).names)
         writer = ordered.write.format("delta").mode("append")
         if self.statuses.path is not None:
@@ -81,7 +81,7 @@ class DeadLetterTable:
             writer.saveAsTable(self.statuses.sql)
 
     def forget(self, dead_letters: DataFrame) -> None:
-        """Delete dead letters (`letter_id`) and their events. Their bytes are gone then."""
+        """Delete dead letters (`letter_id`), with their bytes and their events."""
         for table in (self.facts, self.statuses):
             same = column_of(table, DEAD_LETTER_ID) == F.col(f"s.{DEAD_LETTER_ID}")
             merge_into(dead_letters, table, same).whenMatched().delete().merge()
@@ -90,13 +90,13 @@ class DeadLetterTable:
         """Every dead letter with its status: `DEAD_LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
         `status_note`, `edit`, `table_version`, `status_sequence`.
         """
-        # Of two events at once the one that says that the row is there gives way: a replay finds the row.
+        # Of two simultaneous events RESOLVED loses: another replay finds the row and resolves it again.
         order = F.struct("sequence", F.col("status") != DeadLetterStatus.RESOLVED.value, "at")
-        told = ("status", "attempts", "at", "by", "note", "edit", "table_version", "sequence")
+        fields = ("status", "attempts", "at", "by", "note", "edit", "table_version", "sequence")
         newest = (
             as_of_now(spark, self.statuses)
             .groupBy(DEAD_LETTER_ID)
-            .agg(F.max_by(F.struct(*told), order).alias("e"))
+            .agg(F.max_by(F.struct(*fields), order).alias("e"))
         )
         joined = as_of_now(spark, self.facts).join(newest, DEAD_LETTER_ID, "left")
         return joined.select(
@@ -112,7 +112,7 @@ class DeadLetterTable:
         )
 
     def reopen_undone(self, spark: SparkSession, undone: Undone, *, by: str) -> int:
-        """Dead letters whose row a RESTORE of the landed table took away are new again; returns how many."""
+        """Makes dead letters new again whose row a RESTORE of the landed table removed; returns how many."""
         if not undone:
             return 0
         at = F.col("table_version")
@@ -120,13 +120,13 @@ class DeadLetterTable:
         return self._reopen(spark, gone, by=by, note="the table was restored to before its row was there")
 
     def reopen_all(self, spark: SparkSession, topic_id: str, *, by: str, note: str) -> int:
-        """Every resolved dead letter of the topic is new again, where the landed table lost its rows."""
+        """Makes every resolved dead letter of the topic new again, where the landed table lost its rows."""
         return self._reopen(spark, F.col(records.TOPIC_ID) == topic_id, by=by, note=note)
 
     def _reopen(self, spark: SparkSession, which: Column, *, by: str, note: str) -> int:
         if not self.exists(spark):
             return 0
-        # A creation that was cut off, or an older table, must not stop the stream that asks.
+        # An interrupted creation, or an older table, must not stop the stream that calls.
         self.create(spark)
         dead_letters = self.dead_letters(spark).where(
             (F.col("status") == DeadLetterStatus.RESOLVED.value) & which
@@ -146,7 +146,7 @@ def event(
     note: Column,
     attempts: Column | None = None,
 ) -> DataFrame:
-    """Events of one status for dead letters of `DeadLetterTable.letters`, each after the newest that was read."""
+    """Events of one status for `DeadLetterTable.dead_letters`, each after the newest event that was read."""
     columns = dead_letters.columns
     return dead_letters.select(
         DEAD_LETTER_ID,
@@ -163,9 +163,3 @@ def event(
         .alias("table_version"),
         (F.col("status_sequence") + 1).cast("bigint").alias("sequence"),
     )
-
-
-def schema_of(ddl: str) -> T.StructType:
-    parsed = T.StructType.fromDDL(ddl)
-    assert isinstance(parsed, T.StructType)
-    return parsed

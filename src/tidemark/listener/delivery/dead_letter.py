@@ -32,7 +32,7 @@ class DeadLettersNotWritten(RetriableError):
 
 
 class DeadLetterPublisher:
-    """Same key, value, headers and partition as the source record, with text headers that say why.
+    """Same key, value, headers and partition as the source record, with text headers about the failure.
 
     A DLQ topic with fewer partitions gets them modulo. A message that is too large loses the message header,
     then its value, of which a pointer to the source record remains.

@@ -1,4 +1,4 @@
-"""What a handler's exception means to the listener, and the policy by which it tries again."""
+"""Classification of a handler's exceptions, and the policy by which the listener tries again."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Settler:
         if wait is None:
             wait = backoff.delay(self._outages)
         elif not failure.deferred:
-            # The longest wait that is configured bounds what a dependency asks for, but not an open breaker of our own.
+            # The configured cap bounds the wait that a dependency asks for, but not that of an open breaker.
             wait = min(wait, backoff.cap)
         settlement.outage = max(settlement.outage, wait)
 

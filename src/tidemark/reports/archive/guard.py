@@ -23,7 +23,7 @@ class ArchiveRefused(NonRetriableError):
 @dataclass(frozen=True)
 class ArchiveGuard:
     """Each write is one operation. Raises `BreakerOpen` without trying, `ArchiveRefused` where a person
-    must act, and otherwise what the write raised.
+    must act, and otherwise the write's own error.
     """
 
     breaker: Breaker

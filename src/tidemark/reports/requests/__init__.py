@@ -1,1 +1,1 @@
-"""Report requests and their rows: what was asked, by whom it is claimed, how it ended."""
+"""Report requests, their status rows, and the claims of workers."""

@@ -122,7 +122,7 @@ class StatusStore:
         change(self.engine, requests.c.request_id == request_id, current, published_at=self.now)
 
     def retry(self, request_id: str) -> bool:
-        """FAILED to SUBMITTED, unpublished, its inputs to be pinned anew."""
+        """FAILED to SUBMITTED, unpublished, without pinned inputs."""
         changed = change(
             self.engine,
             requests.c.request_id == request_id,
