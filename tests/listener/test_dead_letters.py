@@ -11,10 +11,11 @@ import structlog
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from structlog.testing import capture_logs
 
+from tidemark.contract.dead_letters import HEADER_BUDGET
 from tidemark.contract.errors import ConfigError, NonRetriableError
 from tidemark.dev.producers import SampleRecord, create_topic, delete_topic
 from tidemark.listener import Batch, Failure, ListenerStopped, Record
-from tidemark.listener.delivery.dead_letter import HEADER_BUDGET, dead_letter_headers
+from tidemark.listener.delivery.dead_letter import dead_letter_headers
 from tidemark.listener.delivery.judging import judge_with
 from tidemark.listener.delivery.settlement import GivenUp
 from tidemark.listener.executor import ThreadExecution

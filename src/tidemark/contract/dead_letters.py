@@ -8,6 +8,10 @@ from typing import Final
 from tidemark.contract import records
 
 ERRORS_PREFIX: Final = "__dlq.errors."
+FIRST_HEADER: Final = f"{ERRORS_PREFIX}topic"
+"""Tidemark's headers of a dead letter begin at the last header of this name and reach to the end."""
+HEADER_BUDGET: Final = 16 * 1024
+"""Bytes that a dead letter reserves for headers."""
 REPLAY_PREFIX: Final = "__dlq.replay."
 REPLAYED_FROM: Final = f"{REPLAY_PREFIX}coordinates"
 """Header of a record that was published again: the dead letter it came from. Exempts it from fingerprints."""

@@ -10,20 +10,19 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidemark.contract import records
-from tidemark.contract.dead_letters import ERRORS_PREFIX
+from tidemark.contract.dead_letters import ERRORS_PREFIX, FIRST_HEADER
 
 OURS = "_ours"
 """Column: Tidemark's headers, an empty array where it did not write the record."""
 OTHERS = "_others"
 """Column: all headers before these."""
-_BEGIN = f"{ERRORS_PREFIX}topic"
 
 
 def split_headers() -> tuple[Column, Column]:
     """The columns OURS and OTHERS. In: `message_headers`."""
     headers = F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
     names = F.transform(headers, lambda h: h["name"])
-    length = F.array_position(F.reverse(names), _BEGIN).cast("int")
+    length = F.array_position(F.reverse(names), FIRST_HEADER).cast("int")
     tail = F.slice(headers, F.size(headers) - length + 1, length)
     whole = F.forall(tail, lambda h: h["name"].startswith(ERRORS_PREFIX))
     ours = F.when(whole, tail).otherwise(F.array().cast(records.HEADERS_DDL))

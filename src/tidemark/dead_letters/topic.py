@@ -13,7 +13,6 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import BASE64_PREFIX, ENVELOPE_VERSION, ERRORS_PREFIX
 from tidemark.contract.failure_codes import FailureCode
 
-HEADER_BUDGET = 16 * 1024
 _MESSAGE_LIMIT = 2000
 _OTHER_HEADERS = 2048
 """Most bytes of a record other than key, value, its own headers and the message."""

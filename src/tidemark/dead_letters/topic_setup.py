@@ -7,8 +7,9 @@ from dataclasses import replace
 import structlog
 
 from tidemark.config.settings import Settings
+from tidemark.contract.dead_letters import HEADER_BUDGET
 from tidemark.contract.errors import TidemarkError
-from tidemark.dead_letters.topic import HEADER_BUDGET, DeadLetterTopic
+from tidemark.dead_letters.topic import DeadLetterTopic
 from tidemark.source.clients import spark_options
 from tidemark.source.topics import CLEANUP_POLICY, KafkaAdmin, Topic
 from tidemark.streams.target import Target

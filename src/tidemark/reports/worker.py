@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from tidemark.contract.dead_letters import ERRORS_PREFIX
+from tidemark.contract.dead_letters import FIRST_HEADER
 from tidemark.contract.errors import BreakerOpen, ConfigError, NonRetriableError, RetriableError, UsageError
 from tidemark.contract.failpoints import failpoint
 from tidemark.contract.failures import Scope
@@ -170,4 +170,4 @@ def _request_id(record: Record) -> str | None:
 
 def _is_replay(record: Record) -> bool:
     """A dead letter published again, or an event of a producer that knows nothing of generations."""
-    return record.header(f"{ERRORS_PREFIX}topic") is not None or record.header(GENERATION) is None
+    return record.header(FIRST_HEADER) is not None or record.header(GENERATION) is None

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
 from tidemark.config.listener import Listener
-from tidemark.contract.dead_letters import ERRORS_PREFIX, REPLAY_COUNT
+from tidemark.contract.dead_letters import ERRORS_PREFIX, FIRST_HEADER, HEADER_BUDGET, REPLAY_COUNT
 from tidemark.contract.errors import ConfigError, RetriableError
 from tidemark.listener.delivery.batch import Headers, Record
 from tidemark.listener.delivery.settlement import GivenUp
@@ -21,9 +21,7 @@ from tidemark.source.topics import CLEANUP_POLICY, require_uncompacted
 
 log = structlog.get_logger("tidemark.listener")
 
-HEADER_BUDGET = 16 * 1024
 MESSAGE_LIMIT = 2048
-_FIRST = f"{ERRORS_PREFIX}topic"
 _MESSAGE = f"{ERRORS_PREFIX}message"
 
 
@@ -131,7 +129,7 @@ def dead_letter_headers(given_up: GivenUp, *, group: str, failed_at: datetime) -
     record, failure = given_up.record, given_up.failure
     replays = record.header(REPLAY_COUNT) or b""
     facts: dict[str, object | None] = {
-        # The topic comes first: a reader takes the last header of this name for the begin of Tidemark's.
+        # The topic comes first (FIRST_HEADER).
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -169,5 +167,5 @@ def _without_message(record: Record, headers: Headers) -> tuple[bytes | None, He
 
 
 def _without_value(record: Record, headers: Headers) -> tuple[bytes | None, Headers]:
-    begin = max(index for index, (name, _) in enumerate(headers) if name == _FIRST)
+    begin = max(index for index, (name, _) in enumerate(headers) if name == FIRST_HEADER)
     return None, (*headers[begin:], (f"{ERRORS_PREFIX}value.pointer", record.coordinates.encode()))
