@@ -25,7 +25,7 @@ from tidemark.ingest.batch.append import AcceptedRows, Landed
 from tidemark.ingest.batch.counts import BatchCounts, recount
 from tidemark.ingest.batch.event_relay import with_observers
 from tidemark.ingest.batch.held_ledger import HeldLedger
-from tidemark.ingest.batch.new_offsets import Bounds, new_offsets_of, with_is_new
+from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets, new_offsets_of, with_is_new
 from tidemark.ingest.batch.outage import all_rejected, may_dead_letter, with_accepted_as_rejected
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.batch.rejected import publish_rejected
@@ -143,7 +143,10 @@ class IngestBatch:
             return batch, Landed(BatchCounts(read, 0, 0, 0, read, 0, []))
         new_offsets = new_offsets_of(bounds, ledger.state)
         routed = with_is_new(batch, new_offsets)
-        return routed, AcceptedRows(plan, ledger, routed, batch_id, bounds, new_offsets).land()
+        return routed, self._append(routed, batch_id, bounds, new_offsets)
+
+    def _append(self, routed: DataFrame, batch_id: int, bounds: Bounds, new_offsets: NewOffsets) -> Landed:
+        return AcceptedRows(self.plan, self.ledger, routed, batch_id, bounds, new_offsets).land()
 
     def _to_dead_letters(
         self, batch: DataFrame, bounds: Bounds, error: RetriesExhausted | BreakerOpen
