@@ -52,7 +52,8 @@ def actuator_routes(metrics: Metrics, board: HealthBoard) -> list[Route]:
         return JSONResponse({"status": status.value}, HTTP_STATUS[status])
 
     async def names(_: Request) -> Response:
-        return JSONResponse({"names": sorted(_family_names(metrics))})
+        found = {_exported(f.name, f.type) for f in metrics.families() if f.name.startswith(PREFIX)}
+        return JSONResponse({"names": sorted(found)})
 
     async def metric(request: Request) -> Response:
         wanted = dict(t.split(":", 1) for t in request.query_params.getlist("tag") if ":" in t)
@@ -87,10 +88,6 @@ def _answer(found: Mapping[str, Finding]) -> Response:
 
 def _shown(finding: Finding) -> dict[str, object]:
     return {"status": finding.status.value, **({"details": dict(finding.details)} if finding.details else {})}
-
-
-def _family_names(metrics: Metrics) -> set[str]:
-    return {_exported(f.name, f.type) for f in metrics.families() if f.name.startswith(PREFIX)}
 
 
 def _exported(name: str, kind: str) -> str:

@@ -141,7 +141,7 @@ CATALOGUE: tuple[Metric, ...] = (
         "Delta Lake transaction success rate",
     ),
     Metric("tidemark_last_commit_age_seconds", _G, _S, "Seconds since the stream's newest commit."),
-    Metric("tidemark_table_version", _G, _S, "Version of the table's newest commit of ours."),
+    Metric("tidemark_table_version", _G, _S, "Version of the table's newest ledger commit."),
     Metric(
         "tidemark_reconciliation_difference_records",
         _G,
@@ -156,7 +156,7 @@ CATALOGUE: tuple[Metric, ...] = (
         "tidemark_dead_letters_open",
         _G,
         _S,
-        "Dead letters in the table that are new, nobody dealt with them yet (tidemark serve).",
+        "Dead letters with status `new` in the DLQ table (tidemark serve).",
     ),
     Metric("tidemark_lost_offsets_total", _C, _S, "Offsets that retention took before they were read."),
     Metric(

@@ -27,7 +27,7 @@ from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.merge import correct
 from tidemark.sink.replay_commit import in_replay_chain
-from tidemark.sink.statements import Ranges, within
+from tidemark.sink.statements import Ranges, quoted, within
 from tidemark.sink.table_log import DeltaLog
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin, Topic
@@ -165,8 +165,8 @@ def _differences(rows: DataFrame, target: Target, asked: OffsetRange) -> tuple[i
     table = rows.sparkSession.table(target.table.sql).alias("t")
     there = table.where(within(asked.topic.id, asked.ranges))
     compared = [c for c in rows.columns if c not in records.COORDINATES]
-    old = there.select(*records.COORDINATES, F.struct(*[F.col(f"`{c}`") for c in compared]).alias("_old"))
-    new = rows.select(*records.COORDINATES, F.struct(*[F.col(f"`{c}`") for c in compared]).alias("_new"))
+    old = there.select(*records.COORDINATES, F.struct(*[F.col(quoted(c)) for c in compared]).alias("_old"))
+    new = rows.select(*records.COORDINATES, F.struct(*[F.col(quoted(c)) for c in compared]).alias("_new"))
     joined = new.join(old, list(records.COORDINATES), "left")
     counted = joined.agg(
         F.count(F.when(F.col("_old").isNull(), F.lit(1))).alias("missing"),

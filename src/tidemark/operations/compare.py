@@ -16,7 +16,7 @@ from tidemark.contract.marks import Marks
 from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import read_state
-from tidemark.sink.statements import within
+from tidemark.sink.statements import quoted, within
 from tidemark.sink.table_log import DeltaLog, as_of_now
 
 MOST_EXAMPLES = 20
@@ -125,7 +125,7 @@ def _hashed(
     rows = as_of_now(spark, table).alias("t")
     if topic is not None and below is not None:
         rows = rows.where(within(topic, {p: (0, end) for p, end in below.items()}))
-    content = F.to_json(F.struct(*[F.col(f"`{c}`") for c in columns]), {"ignoreNullFields": "false"})
+    content = F.to_json(F.struct(*[F.col(quoted(c)) for c in columns]), {"ignoreNullFields": "false"})
     hashed = rows.select(*records.COORDINATES, F.sha2(content, 256).alias("hash"))
     return hashed.groupBy(*records.COORDINATES).agg(
         F.array_sort(F.collect_set("hash")).alias("hashes"), F.count(F.lit(1)).alias("rows")

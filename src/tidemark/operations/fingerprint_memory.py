@@ -89,5 +89,5 @@ def _state(spark: SparkSession, target: Target) -> LedgerState:
         raise LedgerError(f"there is no table {target.table} yet", "tidemark ingest creates it")
     state = read_state(DeltaLog(spark, target.table))
     if state.newest is None:
-        raise LedgerError(f"{target.table} has no marks of ours", "tidemark adopt sets them")
+        raise LedgerError(f"{target.table} has no marks of Tidemark", "tidemark adopt sets them")
     return state

@@ -43,9 +43,6 @@ class LocalWidgets:
     def getAll(self) -> dict[str, str]:
         return {name: self.get(name) for name in self._defaults}
 
-    def removeAll(self) -> None:
-        self._defaults.clear()
-
 
 @dataclass(frozen=True)
 class LocalSecrets:

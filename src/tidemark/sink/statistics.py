@@ -8,6 +8,7 @@ from pyspark.sql import types as T
 
 from tidemark.config.stream import Destination
 from tidemark.contract import records
+from tidemark.sink.statements import quoted
 
 ALWAYS = (records.PARTITION, records.OFFSET, records.TIMESTAMP)
 """Tidemark itself skips files by these."""
@@ -43,7 +44,7 @@ def statistics_property(destination: Destination, schema: T.StructType) -> str |
         named = [_written(schema, c) for c in destination.statistics]
         below = [path for name in named if name is not None for path in fitting if path[: len(name)] == name]
         chosen = list(dict.fromkeys([*first, *below]))
-    return ",".join(".".join("`" + part.replace("`", "``") + "`" for part in path) for path in chosen)
+    return ",".join(".".join(map(quoted, path)) for path in chosen)
 
 
 def statistics_faults(destination: Destination, schema: T.StructType) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from tidemark.contract.errors import LedgerError, SchemaConflict
 from tidemark.sink.damaged_log import log_readable
 from tidemark.sink.layout import column_in, layout_faults
 from tidemark.sink.properties import forgetful, properties_of, refused
-from tidemark.sink.statements import create_statement
+from tidemark.sink.statements import create_statement, quoted
 
 _LOOKS = 20
 _BETWEEN_LOOKS_S = 0.25
@@ -99,7 +99,7 @@ def create(
             return info
         sleep(_BETWEEN_LOOKS_S)
     raise LedgerError(
-        f"{table} has a log folder without a commit: somebody began to create it and gave up",
+        f"{table} has a log folder without a commit: another writer began to create it and stopped",
         f"remove the folder _delta_log of {table} and start again",
     )
 
@@ -141,7 +141,7 @@ def check_schema(
             " a migration of this one",
         )
     if new:
-        columns = ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in new)
+        columns = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in new)
         spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({columns})")
 
 

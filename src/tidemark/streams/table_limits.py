@@ -9,6 +9,7 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from tidemark.sink.statements import quoted
 from tidemark.sink.table import TableInfo, describe
 from tidemark.streams.target import Target
 from tidemark.transform import DecodePlan
@@ -59,7 +60,7 @@ def _types(schema: T.StructType, at: tuple[str, ...] = ()) -> Iterator[Constrain
     """NOT NULL, CHAR and VARCHAR, of fields of a STRUCT too."""
     for field in schema.fields:
         path = (*at, field.name)
-        name = ".".join("`" + part.replace("`", "``") + "`" for part in path)
+        name = ".".join(map(quoted, path))
         if not field.nullable:
             yield Constraint(f"NOT NULL of {'.'.join(path)}", f"{name} IS NOT NULL")
         kind, _, length = str(field.metadata.get(_CHAR_TYPE, "")).rstrip(")").partition("(")

@@ -33,14 +33,14 @@ def board_of(
     """All indicators. Readiness depends on Kafka and storage, without which nothing can land, and, where
     streams run in this process, on all having started (`waiting`: those that have not).
     """
-    breakers = Breakers.of(settings)
+    breakers, most = Breakers.of(settings), settings.metrics.dead_letter_share
     board = HealthBoard(
         {
             named.KAFKA: named.reachable(lambda: kafka(settings)),
             named.STORAGE: named.reachable(lambda: storage(settings, spark)),
             named.DELTA_WRITE: named.delta_write(outcomes),
             named.BREAKERS: named.breakers(lambda: {b.name: b.state.value for b in breakers.snapshots()}),
-            named.DLQ_RATE: rate or _rate(settings, metrics),
+            named.DLQ_RATE: rate or named.DeadLetterRate(lambda: named.processed(metrics), most=most),
             named.FRESHNESS: named.freshness(facts, stale_after=settings.metrics.stale_after),
         },
         ready=(named.KAFKA, named.STORAGE, named.STARTED),
@@ -48,11 +48,6 @@ def board_of(
     if waiting is not None:
         board.add(named.STARTED, named.started(waiting))
     return board
-
-
-def _rate(settings: Settings, metrics: Metrics) -> named.DeadLetterRate:
-    most = settings.metrics.dead_letter_share
-    return named.DeadLetterRate(lambda: named.processed(metrics), most=most)
 
 
 def kafka(settings: Settings) -> dict[str, object]:

@@ -17,7 +17,7 @@ def refuse_rows_without_marks(spark: SparkSession, target: Target, info: TableIn
     """Raises LedgerError for a table without marks that has rows."""
     if info.files and spark.table(target.table.sql).limit(1).count():
         raise LedgerError(
-            f"{target.table} has rows, but no marks of ours: starting afresh could land everything twice",
+            f"{target.table} has rows, but no marks of Tidemark: a new start could land everything twice",
             "take the marks from the rows: tidemark adopt",
         )
 

@@ -39,12 +39,10 @@ def reopen_all(spark: SparkSession, target: Target, topic: Topic) -> None:
     """Reopen all dead letters: a new table has the rows of none."""
     if target.decode is None:
         return
-    note = "the table was begun anew, without its row"
+    note = "the table was created again, without its row"
     count = DeadLetterTable(target.table).reopen_all(spark, topic.id, by=BY, note=note)
     if count:
-        log.warning(
-            "dead letters reopened, as their table begins anew", stream=target.name, dead_letters=count
-        )
+        log.warning("dead letters reopened, as their table is new", stream=target.name, dead_letters=count)
 
 
 def fence_replays(spark: SparkSession, target: Target, topic: Topic, state: LedgerState) -> None:
