@@ -1,4 +1,4 @@
-"""Downloads artifacts with the Ivy that ships among pyspark's jars, so that no Maven is needed."""
+"""Downloads artifacts with the Ivy among pyspark's jars, so that no Maven is needed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Artifact:
 
 
 class IvyFailure(Exception):
-    """`unreachable`: the repository's host does not answer at all, so trying again is of no use."""
+    """`unreachable`: the repository's host does not answer, so a retry does not help."""
 
     def __init__(self, message: str, *, unreachable: bool) -> None:
         super().__init__(message)
@@ -44,10 +44,10 @@ class IvyFailure(Exception):
 
 
 def download(sizes: Mapping[Artifact, int], folder: Path) -> dict[Artifact, Path]:
-    """Each artifact's jar in `folder`; what an earlier attempt brought there is used again.
+    """Download each artifact's jar into `folder`; files of an earlier attempt are used again.
 
     Raises:
-        IvyFailure: one could not be had.
+        IvyFailure: an artifact could not be downloaded.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "settings.xml").write_text(_settings(folder))
@@ -55,7 +55,7 @@ def download(sizes: Mapping[Artifact, int], folder: Path) -> dict[Artifact, Path
     command = [
         str(find_java().executable),
         *_proxy_options(os.environ),
-        # Else it wants a home, which Java does not find for every user.
+        # Otherwise it needs a home, which Java does not find for every user.
         f"-Divy.default.ivy.user.dir={folder / 'ivy'}",
         *(
             "-jar",
@@ -87,7 +87,7 @@ def download(sizes: Mapping[Artifact, int], folder: Path) -> dict[Artifact, Path
 
 
 def _run(command: list[str], sizes: Mapping[Artifact, int]) -> list[str]:
-    """Runs Ivy and moves a progress bar by its lines; returns them."""
+    """Run Ivy with a progress bar; returns its output lines."""
     output_lines: list[str] = []
     by_ivy_name = {f"{a.organisation}#{a.name};{a.version}!": size for a, size in sizes.items()}
     progress = Progress(
@@ -125,7 +125,7 @@ def _ivy_jar() -> Path:
 
 
 def _settings(folder: Path) -> str:
-    # Without POM files nor checksum files: the list is complete and each jar has its own pin.
+    # Without POM and checksum files: the list is complete and each jar has its own pin.
     mirror = os.environ.get("TIDEMARK_MAVEN_REPOSITORY")
     root = f" root={quoteattr(mirror)}" if mirror else ""
     return (
@@ -151,7 +151,7 @@ def _module(artifacts: Mapping[Artifact, int]) -> str:
 
 
 def _proxy_options(environ: Mapping[str, str]) -> list[str]:
-    """Java does not read the proxy variables that every other program here does."""
+    """Java does not read the usual proxy variables."""
     proxy = urlsplit(environ.get("HTTPS_PROXY") or environ.get("https_proxy") or "")
     if not proxy.hostname:
         return []

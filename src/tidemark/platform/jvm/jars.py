@@ -1,8 +1,8 @@
-"""The pinned jars Spark and the broker run on, resolved once into a local folder.
+"""The pinned jars that Spark and the broker run on, downloaded once into a local folder.
 
-The list with sizes and SHA-256 sums is `jars.toml`. Missing jars are downloaded by the Ivy that pyspark
-ships, one by one and without their POM files, which takes seconds where a transitive resolve takes
-a minute. Afterwards nothing here uses the network. Databricks brings its own jars and needs none of this.
+The list with sizes and SHA-256 sums is `jars.toml`. The Ivy that pyspark ships downloads missing jars one by one
+without their POM files, which takes seconds where a transitive resolve takes a minute. After that nothing here
+uses the network. Databricks has its own jars.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidemark.platform.jvm.ivy import Artifact, IvyFailure, download
 
 JarSet = Literal["spark", "broker", "s3"]
 NEWEST = "4.2"
-"""The line of Spark whose jars are the sets' own; older ones have sets of their own, such as `spark-4.1`."""
+"""The line of Spark whose jars have sets without a suffix; older ones have sets such as `spark-4.1`."""
 
 
 class JarsMissing(TidemarkError):
@@ -52,12 +52,12 @@ def tidemark_home(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 _OF_SPARK: tuple[JarSet, ...] = ("spark", "s3")
-"""Sets that are made for one line of Spark; a broker is a process of its own."""
+"""Sets that belong to one line of Spark; a broker runs in a process of its own."""
 
 
 @cache
 def pinned(jar_set: JarSet) -> tuple[Jar, ...]:
-    """The jars of this set for the pyspark that is installed. Raises JarsMissing where none are pinned."""
+    """The jars of this set for the installed pyspark. Raises JarsMissing where none are pinned."""
     text = resources.files("tidemark.platform.jvm").joinpath("jars.toml").read_text()
     pins = tomllib.loads(text)
     line = spark_line()
@@ -74,7 +74,7 @@ def pinned(jar_set: JarSet) -> tuple[Jar, ...]:
 
 
 def spark_line() -> str:
-    """The line of the pyspark that is installed, such as 4.2; the newest one where none is."""
+    """The line of the installed pyspark, such as 4.2; the newest one where none is installed."""
     try:
         return ".".join(metadata.version("pyspark").split(".")[:2])
     except metadata.PackageNotFoundError:
@@ -82,34 +82,34 @@ def spark_line() -> str:
 
 
 def jar_paths(*jar_sets: JarSet, folder: Path | None = None, attempts: int = 3) -> list[Path]:
-    """Paths of all jars of these sets, after downloading what is missing, with progress on stderr.
+    """Paths of all jars of these sets, after downloading missing ones with progress on stderr.
 
-    A jar in the folder is whole: it is downloaded aside, compared with its pin and renamed. Two
-    processes may call this at once, and one may be killed in the middle.
+    A jar in the folder is complete: it is downloaded into another folder, compared with its pin and renamed.
+    Several processes may call this at once, and may be killed at any time.
 
     Raises:
-        JarsMissing: offline and not all are there, or a download is not what was pinned.
+        JarsMissing: offline and not all are there, or a download is not the pinned file.
     """
     folder = tidemark_home() / "jars" if folder is None else folder
-    # Set by set: two sets may pin two versions of one jar, of which Ivy would drop the older.
+    # Set by set: two sets may pin two versions of one jar, and Ivy would drop the older one.
     for jar_set in jar_sets:
         if _missing(pinned(jar_set), folder):
             _make(folder)
-            with _only_one(folder):
-                # Looked at again: the process that held the lock may have brought them.
+            with _locked(folder):
+                # Again: the process that held the lock may have downloaded them.
                 if missing := _missing(pinned(jar_set), folder):
-                    _bring(missing, folder, attempts)
+                    _download_missing(missing, folder, attempts)
     return list(dict.fromkeys(folder / jar.file_name for jar_set in jar_sets for jar in pinned(jar_set)))
 
 
 def _missing(jars: Iterable[Jar], folder: Path) -> list[Jar]:
-    def whole(path: Path, size: int) -> bool:
+    def complete(path: Path, size: int) -> bool:
         try:
             return path.stat().st_size == size
         except OSError:
             return False
 
-    return [jar for jar in jars if not whole(folder / jar.file_name, jar.size)]
+    return [jar for jar in jars if not complete(folder / jar.file_name, jar.size)]
 
 
 def _make(folder: Path) -> None:
@@ -123,13 +123,13 @@ def _make(folder: Path) -> None:
 
 
 @contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _bring(jars: list[Jar], folder: Path, attempts: int) -> None:
+def _download_missing(jars: list[Jar], folder: Path, attempts: int) -> None:
     for left_by_a_killed_process in folder.glob(".incoming-*"):
         shutil.rmtree(left_by_a_killed_process, ignore_errors=True)
     incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=folder))
