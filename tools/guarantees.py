@@ -1,6 +1,6 @@
 """Writes docs/guarantees.md from the `guarantee` markers of the tests: `python -m tools.guarantees`.
 
-A marker's text is `group: line`; of a fault it is `fault: what goes wrong → what happens`.
+A marker's text is `group: line`; that of a fault is `fault: what goes wrong → what happens`.
 """
 
 from __future__ import annotations

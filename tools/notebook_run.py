@@ -1,6 +1,6 @@
-"""`python -m tools.notebook_run NAME`: run a notebook as it is, on a local broker with sample records.
+"""`python -m tools.notebook_run NAME`: run a notebook unchanged, on a local broker with sample records.
 
-The executed notebook, with what each cell showed, is written beside the tables it made.
+The executed notebook, with the output of each cell, is written next to its tables.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BEFORE = {
     "maintenance": ("ingest", "dead_letters"),
     "explore/dead_letters": ("ingest", "dead_letters"),
 }
-"""Notebooks that have to run first, so that there is something to see."""
+"""Notebooks that must run first, because they create the input."""
 GIVEN = {"replay": {"stream": "user-events"}, "report_worker": {"run_minutes": "0.1"}}
 
 _FIRST_CELL = """
@@ -60,7 +60,7 @@ def display(rows):
 class NotebookRunner:
     """Runs notebooks of `source`; configuration, tables and results are in `folder`.
 
-    They share a kernel, and so a Spark session; each starts with no name but what it is given.
+    They share a kernel, and so a Spark session; each starts without the names of the previous ones.
     """
 
     source: Path
@@ -80,9 +80,9 @@ class NotebookRunner:
         }
         (self.folder / "conf" / f"tidemark.{TARGET}.yml").write_text(yaml.safe_dump(overlay))
         create_topic(self.bootstrap, TOPIC, 3, retention_ms="-1")
-        there = admin(self.bootstrap).list_topics(timeout=10).topics
+        existing = admin(self.bootstrap).list_topics(timeout=10).topics
         for name in ("bim-report-requested", "bim-report-requested-dlq"):
-            if name not in there:
+            if name not in existing:
                 create_topic(self.bootstrap, name, 6)
         events = sample_events(records, bad_share=0.1, seed=1)
         produce(
@@ -92,7 +92,7 @@ class NotebookRunner:
         )
 
     def run(self, name: str, given: Mapping[str, str] | None = None) -> Path:
-        """Execute the notebook; where the executed one is. Raises NonRetriableError with the cell's error."""
+        """Execute the notebook; the path of the executed one. Raises NonRetriableError with the cell's error."""
         from nbclient import NotebookClient
         from nbclient.exceptions import CellExecutionError
 
@@ -134,7 +134,7 @@ class NotebookRunner:
 
 
 def notebook_file(source: Path, name: str) -> Path:
-    """Raises UsageError for a notebook that there is not."""
+    """The notebook's file. Raises UsageError for an unknown notebook."""
     folder = source / "notebooks"
     path = folder / f"{name}.py"
     if not path.is_file():
@@ -162,7 +162,7 @@ def notebook_runner(source: Path, folder: Path, bootstrap: str) -> Iterator[Note
 
 
 def main(name: str) -> int:
-    """0 once the notebook ran to its end, else the error's exit code."""
+    """0 after the notebook has run to its end, else the error's exit code."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     os.environ.setdefault("TIDEMARK_DRIVER_MEMORY", "1g")
     try:

@@ -1,4 +1,4 @@
-"""A pytest plugin, `-p tools.progress`: a line as each test file begins and ends, and how much is done."""
+"""A pytest plugin, `-p tools.progress`: a line when a test file begins and ends, with the share of tests run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 class Progress:
-    """Counts tests by file. Of a run in several processes it sees what each of them reports."""
+    """Counts tests by file, from the reports of all processes of a run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._write = config.get_terminal_writer()
@@ -64,7 +64,7 @@ def _file(nodeid: str) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
-    """No dot for a test that passed: the lines of its file say it."""
+    """No dot for a passed test: the line of its file reports it."""
     if isinstance(report, pytest.TestReport) and report.passed and not hasattr(report, "wasxfail"):
         return ("passed" if report.when == "call" else "", "", "")
     return None
@@ -72,6 +72,6 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Only where the results come together, not in the processes that run tests."""
+    """Registers in the process that collects the results, not in those that run tests."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress(config), "tidemark-progress")

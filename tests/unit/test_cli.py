@@ -35,10 +35,10 @@ def test_help_lists_every_command_that_is_there_and_imports_none(tmp_path: Path)
     )
     assert done.stdout.splitlines()[-1] == "0 [] []"
     for entry in cli.COMMANDS:
-        assert (entry.help[:20] in done.stdout) is cli.is_there(entry.module)
+        assert entry.help[:20] in done.stdout
 
 
-@pytest.mark.parametrize("entry", [e for e in cli.COMMANDS if cli.is_there(e.module)], ids=lambda e: e.name)
+@pytest.mark.parametrize("entry", cli.COMMANDS, ids=lambda e: e.name)
 def test_a_command_that_is_listed_loads_and_explains_itself(
     entry: cli.Entry, capsys: pytest.CaptureFixture[str]
 ) -> None:

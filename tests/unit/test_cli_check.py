@@ -126,7 +126,7 @@ def test_the_doctor_finds_a_file_where_a_folder_is_needed(
     (config.parent / "lake").write_text("in the way")
     code, found = findings(capsys, config)
     assert code == 1
-    assert found["table orders"]["detail"] == f"{config.parent}/lake is a file, and a folder is needed there"
+    assert found["table orders"]["detail"] == f"{config.parent}/lake is a file where a folder is needed"
 
 
 def test_the_doctor_stops_at_a_faulty_configuration_and_names_the_command(

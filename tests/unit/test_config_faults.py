@@ -154,7 +154,7 @@ def test_a_value_that_cannot_be_says_why(tmp_path: Path, more: str, key: str, pr
             "destination.partition-columns",
             "names p twice",
         ),
-        ("kafka-topic: '..', landing: {destination: {table: x}}", "kafka-topic", "is no legal topic name"),
+        ("kafka-topic: '..', landing: {destination: {table: x}}", "kafka-topic", "is not a valid topic name"),
     ],
 )
 def test_a_stream_that_does_not_say_where_or_what_is_a_fault(
@@ -258,7 +258,7 @@ def test_a_stream_that_does_not_say_where_or_what_is_a_fault(
         ),
         (
             one_stream() + "listener: {topics: [t-dlq], group-id: g}\n",
-            "names t-dlq, where the stream a puts its dead letters",
+            "names t-dlq, the DLQ topic of the stream a",
         ),
         (
             one_stream() + "listener: {topics: [t], group-id: tidemark}\n",
@@ -279,7 +279,7 @@ def test_a_stream_that_does_not_say_where_or_what_is_a_fault(
         ),
         (
             one_stream().replace(KAFKA, KAFKA + "  security: {sasl: {username: u, password: p}}\n"),
-            "contradicts protocol PLAINTEXT, which knows no user",
+            "contradicts protocol PLAINTEXT, which has no user",
         ),
         (
             one_stream().replace(KAFKA, KAFKA + "  consumer: {max-poll-interval-ms: 100}\n"),
@@ -361,7 +361,7 @@ def test_a_schema_file_that_is_not_there_names_the_one_that_was_meant(tmp_path: 
     (tmp_path / "orders.ddl").write_text("x INT")
     base = "kafka-topic: t, schema: {file: order.ddl}, destination: {table: x}"
     (fault,) = faults_of(one_stream(base=base), tmp_path)
-    assert fault.problem == "there is no file order.ddl beside the configuration"
+    assert fault.problem == "there is no file order.ddl next to the configuration"
     assert fault.hint == "did you mean orders.ddl?"
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.core import TyperCommand, TyperGroup
 from typer.testing import CliRunner
 
-from tidemark.cli.app import COMMANDS, app, is_there, load_command
+from tidemark.cli.app import COMMANDS, app, load_command
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -94,8 +94,8 @@ def missing_names(text: str) -> list[str]:
 
 
 def command_named(name: str) -> TyperCommand | TyperGroup | None:
-    entry = next((e for e in COMMANDS if e.name == name and is_there(e.module)), None)
-    return load_command(entry.module, name) if entry else None
+    entry = next((e for e in COMMANDS if e.name == name), None)
+    return load_command(entry) if entry else None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -40,7 +40,7 @@ def no_recovery() -> soak_module.Books:
     [
         (books, 0, "lost 0, duplicated 0"),
         (lambda: books(lost=1), 1, "lost 1, duplicated 0"),
-        (lambda: books(stops=("RESTORE: it gave up",)), 1, "stopped, and should have gone on: RESTORE"),
+        (lambda: books(stops=("RESTORE: it gave up",)), 1, "stopped without a reason: RESTORE"),
         (no_recovery, 1, "did not catch up"),
     ],
 )

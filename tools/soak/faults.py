@@ -1,4 +1,4 @@
-"""The faults that a soak draws from. Each returns when what it broke is whole again, or needs a restart."""
+"""The faults of a soak. Each returns when the broken part works again, or needs a restart."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from tools.soak.writer import SoakWriter, spare_configuration
 
 _MOST_PARTITIONS = 12
 _BACK = 20
-"""How many ledger commits a RESTORE goes back at most."""
+"""The largest number of ledger commits that a RESTORE goes back."""
 _TRIES = 30
 _START_S = 180.0
-"""How long a start of the writer and what follows may take on a busy machine."""
+"""The time for a start of the writer and its first batch on a busy machine."""
 
 
 @dataclass(frozen=True)
 class SoakFault:
-    """`may_stop`: the stream is right to stop and ask for a new start, as one that was fenced is."""
+    """`may_stop`: the stream may stop and need a new start, as a fenced one does."""
 
     name: str
     strike: Callable[[SoakSite], None]
@@ -52,7 +52,7 @@ def _kill(site: SoakSite) -> None:
 
 
 def _kill_at_a_point(site: SoakSite) -> None:
-    """The next life dies by itself there, unless no batch comes that way."""
+    """The next run is killed at the point, unless no batch reaches it."""
     site.writer.start(faults=f"{site.chance.choice(BATCH_POINTS)}=kill@{site.chance.randint(1, 3)}")
     site.writer.wait(45)
 
@@ -60,11 +60,11 @@ def _kill_at_a_point(site: SoakSite) -> None:
 def _terminate(site: SoakSite) -> None:
     code = site.writer.stop()
     if code != 0:
-        raise TidemarkError(f"the writer was told to stop and ended with {code}: {site.writer.last_words()}")
+        raise TidemarkError(f"the writer ended with {code} after SIGTERM: {site.writer.last_words()}")
 
 
 def _freeze(site: SoakSite) -> None:
-    """For longer than its clients wait for an answer."""
+    """Freezes the writer for longer than its clients wait for an answer."""
     site.writer.freeze(site.chance.uniform(15, 45))
 
 
@@ -81,8 +81,8 @@ def _pause_broker(site: SoakSite) -> None:
 
 
 def _lose_the_disk_of_dead_letters(site: SoakSite) -> None:
-    """No segment of the DLQ topic can be rolled, and the broker gives up the disk; then there is a new broker
-    on the old data.
+    """No segment of the DLQ topic can be rolled, so the broker gives up the disk; then it starts again on the old
+    data.
     """
     folders = sorted(site.broker.folder.glob(f"disk-*/{TOPIC}-dlq-*"))
     if not folders:
@@ -128,7 +128,7 @@ def _lose_checkpoint(site: SoakSite) -> None:
 
 
 def _damage_checkpoint(site: SoakSite) -> None:
-    """Its newest commit or its newest offsets are deleted or emptied, with or without their checksum."""
+    """Deletes or empties its newest commit or newest offsets, with or without their checksum."""
     site.writer.kill()
     kind = site.chance.choice(("commits", "offsets"))
     delete, checksum_too = site.chance.random() < 0.5, site.chance.random() < 0.5
@@ -153,15 +153,15 @@ def _older_checkpoint(site: SoakSite) -> None:
 
 
 def _table_away(site: SoakSite) -> None:
-    """For longer than the retries: batches become dead letters that the next life lands after all."""
+    """For longer than the retries: batches become dead letters, which the next run lands by a replay."""
     site.writer.start(faults="before-append=down")
     site.writer.wait(site.chance.uniform(20, 35))
     site.writer.kill()
 
 
 def _outage_with_restarts(site: SoakSite) -> None:
-    """The table is unavailable, is back, and the writer dies: in the outage, before its jump is recorded, before the
-    replay, in its middle, or after it. What the outage dead-lettered is for the lives that follow.
+    """The table is unavailable, comes back, and the writer is killed: in the outage, before its jump is recorded,
+    before the replay, during it, or after it. The next runs land the dead letters of the outage.
     """
     away = site.files.folder / "table-is-away"
     away.touch()
@@ -181,7 +181,7 @@ def _outage_with_restarts(site: SoakSite) -> None:
 
 
 def _replay(site: SoakSite) -> None:
-    """By another process, beside the writer: nothing of what is bad lands, and once what an outage left."""
+    """A replay by another process while the writer runs: bad records do not land, those of an outage once."""
     (target,) = targets_of(site.spark, site.settings, STREAM, run=uuid.uuid4().hex)
     for attempt in range(1, _TRIES + 1):
         try:
@@ -196,20 +196,19 @@ def _replay(site: SoakSite) -> None:
 
 
 def _sql(statement: str, site: SoakSite) -> None:
-    """As another program would. On a local folder Delta's ledger commit is no single step: hence the lock."""
+    """Runs SQL as another program does. On a local folder Delta's commit is not atomic, so it takes the lock."""
     with commit_lock(site.table):
         site.spark.sql(statement.format(table=site.table.sql)).collect()
 
 
 def _restore(site: SoakSite) -> None:
-    ledger_commit = [
-        e.version for e in DeltaLog(site.spark, site.table)(1_000).entries if e.ledger_commit is not None
-    ]
-    _sql(f"RESTORE {{table}} TO VERSION AS OF {site.chance.choice(sorted(ledger_commit)[-_BACK:])}", site)
+    log = DeltaLog(site.spark, site.table)(1_000)
+    versions = sorted(entry.version for entry in log.entries if entry.ledger_commit is not None)
+    _sql(f"RESTORE {{table}} TO VERSION AS OF {site.chance.choice(versions[-_BACK:])}", site)
 
 
 def _restore_during_rejects(site: SoakSite) -> None:
-    """To before a batch of which much is bad; then the batch that lands it again dies before it publishes."""
+    """RESTORE to before a batch with many bad records; the writer is killed before it publishes them again."""
     site.load.burst(2_000, bad_share=0.5)
     site.writer.wait_for("batch landed", _START_S)
     site.writer.wait(site.chance.uniform(0, 10))
@@ -221,7 +220,7 @@ def _restore_during_rejects(site: SoakSite) -> None:
 
 
 def _adopt(site: SoakSite) -> None:
-    """By a person, after the writer died: the marks that are there, those of the rows, or from the start."""
+    """Adopts the table after the writer was killed: with its own marks, those of the rows, or from the start."""
     site.writer.kill()
     (target,) = targets_of(site.spark, site.settings, STREAM, run=uuid.uuid4().hex)
     source = site.chance.choice((MarksFrom.KEPT, MarksFrom.ROWS, MarksFrom.EARLIEST))
@@ -229,7 +228,7 @@ def _adopt(site: SoakSite) -> None:
 
 
 def _rewind(site: SoakSite) -> None:
-    """While the writer runs, which is fenced by it. It may be faster: then the marks are read again."""
+    """Rewinds and so fences the running writer. If that commits first, the marks are read again."""
     (target,) = targets_of(site.spark, site.settings, STREAM, run=uuid.uuid4().hex)
     for attempt in range(1, _TRIES + 1):
         marks = read_state(DeltaLog(site.spark, site.table), accept_emptied=True).marks
@@ -244,9 +243,9 @@ def _rewind(site: SoakSite) -> None:
 
 
 def _second_writer(site: SoakSite) -> None:
-    """On the same checkpoint, or with one of its own, until one of the two has stopped."""
-    ledger_commit = site.chance.random() < 0.5
-    configuration = spare_configuration(site.files, name="elsewhere") if ledger_commit else None
+    """A second writer on the same checkpoint, or with a separate one, until one of the two has stopped."""
+    separate = site.chance.random() < 0.5
+    configuration = spare_configuration(site.files, name="elsewhere") if separate else None
     other = SoakWriter(site.files, configuration=configuration, name=f"other-{uuid.uuid4().hex[:6]}")
     other.start()
     try:

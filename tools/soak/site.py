@@ -1,4 +1,4 @@
-"""What a soak runs on: a broker, records that keep coming, the table, and the writer that lands them."""
+"""The parts of a soak: a broker, a continuous load of records, the table, and the writer that lands them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PATIENCE_S = 300.0
 
 @dataclass
 class Load:
-    """Records that keep coming from a thread of its own, and all that were acknowledged, by coordinates."""
+    """Produces records continuously in a separate thread; `produced` has the acknowledged ones, by coordinates."""
 
     bootstrap: str
     topic_id: str
@@ -61,7 +61,7 @@ class Load:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the last record is acknowledged. Raises what ended the thread before."""
+        """Returns when the last record is acknowledged. Raises the error that ended the thread, if any."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_PATIENCE_S)
@@ -102,7 +102,7 @@ class Load:
 
 @dataclass
 class SoakSite:
-    """Everything that a fault can reach. `chance` is the one source of randomness of the faults."""
+    """The objects that faults act on. `chance` is the only source of randomness of the faults."""
 
     files: DemoFiles
     broker: EmbeddedBroker
@@ -113,7 +113,7 @@ class SoakSite:
 
     @classmethod
     def prepared(cls, files: DemoFiles, broker: EmbeddedBroker, seed: int) -> SoakSite:
-        """The demo's stream on a new topic, with small batches, short retries and a breaker in a hurry."""
+        """The demo's stream on a new topic, with small batches, short retries and a quick breaker."""
         create_topic(broker.bootstrap, TOPIC, PARTITIONS, retention_ms="-1")
         write_configuration(files, bootstrap=broker.bootstrap, records=1)
         document = yaml.safe_load(files.configuration.read_text())
@@ -129,7 +129,7 @@ class SoakSite:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """Ours, for what others do to the table; the writer has one of its own."""
+        """The session of this process, for other programs' operations on the table; the writer has its own."""
         return get_session("tidemark-soak")
 
     @cached_property
@@ -144,8 +144,10 @@ class SoakSite:
         return self.admin.ends(self.admin.describe(TOPIC))
 
     def accounted(self) -> Marks:
-        """Up to where all is landed, as the table's own log tells, and dead-lettered too while records come:
-        the newest batch's dead letters are confirmed by the next one. Empty without a table.
+        """The marks up to which all records have landed, by the table's own log; empty without a table.
+
+        While records are produced it is `published`: the next commit confirms the dead letters of the newest
+        batch.
         """
         if not (self.files.table / "_delta_log").is_dir():
             return Marks()
@@ -154,7 +156,7 @@ class SoakSite:
 
     @property
     def replay_due(self) -> bool:
-        """Whether dead letters of an outage are still to be replayed, as the table's log tells."""
+        """Whether dead letters of an outage are still to be replayed, by the table's log."""
         newest = self._state().newest
         return newest is not None and newest.replay_due > 0
 
@@ -162,7 +164,7 @@ class SoakSite:
         return read_state(DeltaLog(self.spark, self.table), accept_emptied=True)
 
     def read_the_rest(self) -> int:
-        """A run of the writer that ends when all is read: its exit code, 1 where it does not end."""
+        """Runs the writer until it has read all records; its exit code, 1 where it does not end."""
         self.writer.start("--available-now")
         code = self.writer.wait(_PATIENCE_S)
         return 1 if code is None else code

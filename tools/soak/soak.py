@@ -1,8 +1,8 @@
-"""`make soak MINUTES=20 SEED=1`: load with random faults, and the books at the end.
+"""`make soak MINUTES=20 SEED=1`: load with random faults, and an audit at the end.
 
-A writer runs over a topic that keeps growing, while faults are drawn from a list (`dev/soak_faults.py`).
-After each one the stream must catch up by itself; where it is right to stop, it is started again. At the end
-every record is held against the table and the DLQ topic: {table ∪ DLQ} = produced minus skipped.
+A writer lands a growing topic, while faults are drawn from a list (`tools/soak/faults.py`). After each one the
+stream must catch up by itself; where it may stop, it is started again. At the end every record is compared with
+the table and the DLQ topic: {table ∪ DLQ} = produced minus skipped.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class NoRecovery(TidemarkError):
 
 @dataclass
 class Books:
-    """`recoveries`: per fault, seconds from its end until all that was produced by then was accounted for.
+    """`recoveries`: by fault, the seconds from its end until all records produced by then are accounted for.
 
-    `stops`: what a writer said that stopped where it should have gone on.
+    `stops`: the last log lines of writers that stopped without a reason.
     """
 
     recoveries: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -56,13 +56,13 @@ class Books:
 def soak(
     console: Console, folder: Path, *, minutes: float, seed: int, faults: Sequence[SoakFault] = FAULTS
 ) -> Books:
-    """Faults for so many minutes, at least one. Equal seeds draw equal faults.
+    """Runs faults for so many minutes, at least one. Equal seeds draw equal faults.
 
-    Raises NoRecovery where the stream does not catch up after one.
+    Raises NoRecovery where the stream does not catch up after a fault.
     """
     books = Books()
     files = DemoFiles(folder)
-    # A disk can fail; without one of its own for that, the broker's own log would go with it.
+    # A fault breaks a disk; the broker's metadata must be on another one.
     disks = {
         "log.dirs": ",".join(str(files.broker / f"disk-{n}") for n in (1, 2)),
         "metadata.log.dir": str(files.broker / "metadata"),
@@ -83,7 +83,7 @@ def soak(
                 if stop() != 0:
                     books.stops.append(f"end: {site.writer.last_words()}")
             dead_letters = dead_letters_of(broker.bootstrap, f"{TOPIC}-dlq")
-            # An outage's own dead letters land afterwards: one that did not counts as lost.
+            # Dead letters of an outage land by a replay: one that did not land counts as lost.
             kept = [x for x in dead_letters if x.code != FailureCode.DEPENDENCY_UNAVAILABLE]
             books.audit_result = judge(site.load.produced, landed_rows(files.table), kept)
         finally:
@@ -105,8 +105,8 @@ def _one_round(
 
 
 def _catch_up(site: SoakSite, books: Books, what: str, fault: SoakFault | None = None) -> float:
-    """Seconds until the table's log accounts for all that the topic has now, and until what an outage
-    dead-lettered is replayed. Starts a writer that ended.
+    """Seconds until the table's log accounts for all present records of the topic and the dead letters of an
+    outage are replayed. Starts a writer that ended.
     """
     began = time.monotonic()
     ends = site.ends()
@@ -125,11 +125,13 @@ def _catch_up(site: SoakSite, books: Books, what: str, fault: SoakFault | None =
 
 
 def _keep_up(site: SoakSite, books: Books, what: str, fault: SoakFault | None) -> None:
-    """Starts the writer again where it ended, and notes where it should not have."""
+    """Starts the writer again if it has ended, and records an end without a reason."""
     if site.writer.alive:
         return
-    asked = site.writer.killed or site.writer.exit_code in (0, -9) or (fault is not None and fault.may_stop)
-    if not asked:
+    expected = (
+        site.writer.killed or site.writer.exit_code in (0, -9) or (fault is not None and fault.may_stop)
+    )
+    if not expected:
         books.stops.append(f"{what}: {site.writer.last_words()}")
     site.writer.start()
 
@@ -141,7 +143,7 @@ def _show(console: Console, books: Books, seed: int) -> None:
         table.add_row(name, str(len(seconds)), f"{typical:.1f}", f"{max(seconds):.1f}")
     console.print(table)
     for stop in books.stops:
-        console.print(f"stopped, and should have gone on: {stop}", style="red")
+        console.print(f"stopped without a reason: {stop}", style="red")
     audit_result = books.audit_result
     if audit_result is not None:
         console.print(
@@ -152,8 +154,8 @@ def _show(console: Console, books: Books, seed: int) -> None:
 
 
 def main() -> int:
-    """0 if nothing was lost, doubled, misjudged or altered, and nobody stopped who should have gone on."""
-    parser = argparse.ArgumentParser(prog="soak", description="Load with random faults, and the books.")
+    """0 if no record was lost, duplicated, misjudged or altered, and no writer stopped without a reason."""
+    parser = argparse.ArgumentParser(prog="soak", description="Load with random faults, and an audit.")
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=1)
     names = [fault.name for fault in FAULTS]
@@ -166,13 +168,13 @@ def main() -> int:
         drawn = [fault for fault in FAULTS if fault.name in (asked.fault or names)]
         books = soak(console, folder, minutes=asked.minutes, seed=asked.seed, faults=drawn)
     except TidemarkError as error:
-        console.print(f"{error}\neverything is in {folder}", style="bold red")
+        console.print(f"{error}\nall files are in {folder}", style="bold red")
         return 1
     _show(console, books, asked.seed)
     if books.sound and not asked.keep:
         shutil.rmtree(folder, ignore_errors=True)
     else:
-        console.print(f"everything is in {folder}")
+        console.print(f"all files are in {folder}")
     return 0 if books.sound else 1
 
 

@@ -1,4 +1,4 @@
-"""The soak's writer: `tidemark ingest` that runs on, as a process of its own that is started again."""
+"""The soak's writer: `tidemark ingest` as a separate process that is started again and again."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from tidemark.dev.demo.configuration import DemoFiles
-from tidemark.dev.demo.writer import end_group, writer_environment
+from tidemark.dev.demo.writer import end_group, start_writer
 from tidemark.dev.watchdog import Watchdog
 
 _STOP_BOUND_S = 150.0
@@ -19,9 +18,9 @@ _STOP_BOUND_S = 150.0
 
 
 class SoakWriter:
-    """One writer at a time: a `start` ends the one before as a crash would.
+    """One writer at a time: `start` kills the previous one.
 
-    Each life writes a log of its own. `killed` says whether we ended the last one.
+    Each run writes a separate log. `killed` is true if the soak ended the last one.
     """
 
     def __init__(self, files: DemoFiles, *, configuration: Path | None = None, name: str = "writer") -> None:
@@ -43,36 +42,27 @@ class SoakWriter:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the last life, negative for a signal; None while it lives."""
+        """The exit code of the last run, negative for a signal; None while it runs."""
         return None if self._process is None else self._process.poll()
 
     def start(self, *options: str, faults: str = "") -> None:
-        """`options` go to `tidemark ingest`, `faults` names fault points (`pipeline/fault_points.py`)."""
+        """`options` go to `tidemark ingest`; `faults` are failpoints (`tidemark.contract.failpoints`)."""
         self.kill()
         self.lives += 1
         self.killed = False
-        command = ["ingest", "--config", str(self._configuration), *options]
-        with self.log_file.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tidemark.cli.app", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=writer_environment(faults),
-                cwd=self._files.folder,
-                start_new_session=True,
-            )
-        self._watchdog = Watchdog(self._process.pid, str(self._configuration))
+        self._process, self._watchdog = start_writer(
+            self._configuration, *options, log_file=self.log_file, faults=faults
+        )
 
     def kill(self) -> None:
-        """As a machine that lost power: its JVM goes too."""
+        """Kills it and its JVM, as a machine that loses power does."""
         if self._process is not None:
             self.killed = self.alive
             end_group(self._process)
         self._dismiss()
 
     def freeze(self, seconds: float) -> None:
-        """Stops it and its JVM in their tracks (SIGSTOP) for so long, as a machine that swaps does."""
+        """Freezes it and its JVM (SIGSTOP) for so long, as a machine that swaps does."""
         assert self._process is not None
         for number, wait in ((signal.SIGSTOP, seconds), (signal.SIGCONT, 0.0)):
             with contextlib.suppress(ProcessLookupError):
@@ -88,17 +78,17 @@ class SoakWriter:
         return -signal.SIGKILL if code is None else code
 
     def wait(self, seconds: float) -> int | None:
-        """The exit code once it ended by itself, None if it did not in time."""
+        """The exit code if it ended by itself in time, else None."""
         deadline = time.monotonic() + seconds
         while self.alive and time.monotonic() < deadline:
             time.sleep(0.1)
         return self.exit_code
 
-    def wait_for(self, said: str, seconds: float) -> bool:
-        """Whether its log says so within that time; false also where it ends before."""
+    def wait_for(self, text: str, seconds: float) -> bool:
+        """Whether its log contains the text within that time; false also if it ends before."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if said in self.log_file.read_text(errors="replace"):
+            if text in self.log_file.read_text(errors="replace"):
                 return True
             if not self.alive:
                 return False
@@ -106,13 +96,13 @@ class SoakWriter:
         return False
 
     def last_words(self) -> str:
-        """Why the last life ended, as its log says."""
+        """Why the last run ended, from its log."""
         lines = self.log_file.read_text(errors="replace").splitlines()
-        told = [line for line in lines if "stream stopped" in line]
-        return (told or lines or ["it said nothing"])[-1].strip()[:500]
+        reasons = [line for line in lines if "stream stopped" in line]
+        return (reasons or lines or ["no output"])[-1].strip()[:500]
 
     def _dismiss(self) -> None:
-        # A JVM may outlive the Python process that was killed at a fault point.
+        # A JVM may outlive the Python process that was killed at a failpoint.
         if self._process is not None and self._process.poll() is not None:
             end_group(self._process)
         if self._watchdog is not None:
@@ -121,7 +111,7 @@ class SoakWriter:
 
 
 def spare_configuration(files: DemoFiles, *, name: str) -> Path:
-    """The same streams for a writer elsewhere: with a checkpoint and a state folder of its own."""
+    """The same streams with another checkpoint and state folder, for a writer elsewhere."""
     text = files.configuration.read_text()
     for folder in ("checkpoints", "state"):
         text = text.replace(f": {folder}{os.linesep}", f": {folder}-{name}{os.linesep}")

@@ -1,1 +1,1 @@
-"""The Databricks bundle, looked at without a workspace: read, merged for a target, checked."""
+"""The Databricks bundle, checked without a workspace: read, merged for a target, compared with rules."""

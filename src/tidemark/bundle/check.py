@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tidemark.bundle.compute import compute_drift
-from tidemark.bundle.finding import Finding
-from tidemark.bundle.rules import bundle as rules_bundle
-from tidemark.bundle.rules import jobs as rules_jobs
-from tidemark.bundle.rules import notebooks as rules_notebooks
-from tidemark.bundle.rules import serverless as rules_serverless
-from tidemark.bundle.rules import unity as rules_unity
+from tidemark.bundle.finding import Finding, Found
+from tidemark.bundle.rules import bundle, jobs, notebooks, serverless, unity
 from tidemark.bundle.shape import bundle_shape
 from tidemark.bundle.source import BundleSource, read_bundle
 from tidemark.bundle.target import Described, described
-from tidemark.bundle.typed import typed_models
+from tidemark.bundle.typed import typed_model
 
-Rule = Callable[[BundleSource, Sequence[Described]], Iterator[Finding]]
+Rule = Callable[[BundleSource, Sequence[Described]], Iterator[Found]]
 
 RULES: tuple[Rule, ...] = (
     bundle_shape,
-    *rules_bundle.RULES,
-    *rules_jobs.RULES,
-    *rules_serverless.RULES,
-    *rules_notebooks.RULES,
-    *rules_unity.RULES,
+    *bundle.RULES,
+    *jobs.RULES,
+    *serverless.RULES,
+    *notebooks.RULES,
+    *unity.RULES,
     compute_drift,
-    typed_models,
+    typed_model,
 )
+"""A finding's rule is the function's name, with hyphens."""
 
 
 def check_bundle(folder: Path) -> list[Finding]:
     """All findings, in order of file and line. Raises UsageError where a file cannot be read at all."""
     source = read_bundle(folder)
-    shape = list(bundle_shape(source, []))
-    if shape:
-        return sorted(shape)
-    targets = [described(source, name) for name in source.targets]
-    return sorted({finding for rule in RULES for finding in rule(source, targets)})
+    misshapen = _findings([bundle_shape], source, [])
+    return misshapen or _findings(RULES, source, [described(source, name) for name in source.targets])
+
+
+def _findings(rules: Iterable[Rule], source: BundleSource, targets: Sequence[Described]) -> list[Finding]:
+    found = {
+        Finding(place.file, place.line, rule.__name__.replace("_", "-"), problem, fix)
+        for rule in rules
+        for place, problem, fix in rule(source, targets)
+    }
+    return sorted(found)

@@ -1,4 +1,4 @@
-"""The compute of a target's jobs. A variable cannot swap one block for another, so a file is written."""
+"""The compute of a target's jobs, in a generated file: a variable cannot replace one block by another."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any
 
 import yaml
 
-from tidemark.bundle.finding import Finding
+from tidemark.bundle.finding import Found
 from tidemark.bundle.rules.jobs import SERVERLESS_TRIGGER, TRIGGER_PARAMETER
 from tidemark.bundle.source import BundleSource
 from tidemark.bundle.target import Described
+from tidemark.config.reading.faults import Place
 
 STREAMS = "ingest"
-"""The job whose runs are streaming queries, all of them on one cluster; it has a `trigger` parameter."""
+"""The job whose tasks are streaming queries, all on one cluster; it has a `trigger` parameter."""
 _TASKS = {STREAMS: ("ingest", "dead_letters")}
-"""Jobs of several tasks; the others have one of their own name."""
+"""Jobs of several tasks; every other job has one task of the same name."""
 _WHEEL = "../dist/*.whl"
 _EVERY_FIVE_MINUTES = "0 0/5 * * * ?"
 _FIRST_LINE = re.compile(r"# Compute of target (\S+): (\S+)\.")
@@ -27,8 +28,8 @@ _FIRST_LINE = re.compile(r"# Compute of target (\S+): (\S+)\.")
 class Flavour(StrEnum):
     """How a target's jobs run.
 
-    `job-cluster`: streams are always on, on a cluster of their own. `serverless`: streams read what is
-    there and end, started anew on a schedule; nothing is paid for in between.
+    `job-cluster`: streams run continuously on a cluster of their own. `serverless`: a schedule starts them,
+    they read the available records and end; there is no cost in between.
     """
 
     JOB_CLUSTER = "job-cluster"
@@ -45,10 +46,8 @@ def compute_file(target: str, flavour: Flavour, jobs: Sequence[str]) -> str:
 
 
 def job_names(source: BundleSource) -> list[str]:
-    """The jobs of the bundle, as they are named in their own files."""
-    return sorted(
-        n for _, path, kind, n, _ in source.resources() if kind == "jobs" and path[0] == "resources"
-    )
+    """The jobs of the bundle that are named outside targets."""
+    return sorted(r.name for r in source.resources() if r.kind == "jobs" and r.path[0] == "resources")
 
 
 def file_of(source: BundleSource, target: str) -> Path:
@@ -56,7 +55,7 @@ def file_of(source: BundleSource, target: str) -> Path:
 
 
 def flavour_of(source: BundleSource, target: str) -> Flavour | None:
-    """The flavour that the target's file says it has; None where there is no such file."""
+    """The flavour that the first line of the target's file names; None where there is no such file."""
     try:
         match = _FIRST_LINE.match(file_of(source, target).read_text(encoding="utf-8"))
         return Flavour(match.group(2)) if match else None
@@ -64,21 +63,14 @@ def flavour_of(source: BundleSource, target: str) -> Flavour | None:
         return None
 
 
-def compute_drift(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
-    """The file of each target is what the command would write for the jobs there are."""
-    for described in targets:
-        flavour = flavour_of(source, described.target)
-        if flavour is None:
-            continue
-        path = file_of(source, described.target)
-        if path.read_text(encoding="utf-8") != compute_file(described.target, flavour, job_names(source)):
-            yield Finding(
-                path.relative_to(source.root).as_posix(),
-                1,
-                "compute-drift",
-                "it is not what the command writes for these jobs",
-                f"tidemark bundle compute {flavour} --target {described.target}",
-            )
+def compute_drift(source: BundleSource, targets: Sequence[Described]) -> Iterator[Found]:
+    """The file of each target equals what the command writes for the present jobs."""
+    for target in (described.target for described in targets):
+        flavour, path = flavour_of(source, target), file_of(source, target)
+        if flavour and path.read_text(encoding="utf-8") != compute_file(target, flavour, job_names(source)):
+            place = Place(path.relative_to(source.root).as_posix(), 1)
+            problem = "it differs from what the command writes for these jobs"
+            yield place, problem, f"tidemark bundle compute {flavour} --target {target}"
 
 
 def _on_job_cluster(name: str) -> dict[str, Any]:

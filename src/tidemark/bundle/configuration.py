@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemark.bundle.finding import Found
 from tidemark.bundle.source import BundleSource
 from tidemark.bundle.target import Described
 from tidemark.config.reading.load import load_settings
@@ -12,9 +13,9 @@ CONFIGURATION = "conf/tidemark.yml"
 
 
 def settings_of(source: BundleSource, described: Described) -> Settings:
-    """Raises ConfigError with every fault of it. Values that only a run has are made up."""
+    """Raises ConfigError with every fault of it. Values that only a run has are invented."""
     variables = described.values["variables"]
-    schema = (described.resources.get("schemas") or {}).get("streaming") or {}
+    schema = described.named("schemas").get("streaming") or {}
     environ = _AnyVariable(
         TIDEMARK_CATALOG=str(variables.get("catalog")), TIDEMARK_SCHEMA=str(schema.get("name"))
     )
@@ -23,7 +24,7 @@ def settings_of(source: BundleSource, described: Described) -> Settings:
 
 
 def workers_of(source: BundleSource, described: Described) -> int:
-    """How many report workers the configuration speaks of; 1 where it cannot be read, or has no reports."""
+    """The number of report workers in the configuration; 1 where it cannot be read, or has no reports."""
     try:
         reports = settings_of(source, described).reports
     except ConfigError:
@@ -31,8 +32,13 @@ def workers_of(source: BundleSource, described: Described) -> int:
     return reports.workers if reports is not None else 1
 
 
+def faulty_configuration(described: Described, error: ConfigError) -> Found:
+    fix = f"tidemark check --config {CONFIGURATION} --target {described.target}"
+    return described.place("targets", described.target), f"its configuration is faulty: {error.message}", fix
+
+
 class _AnyVariable(dict[str, str]):
-    """An environment that has every variable: what is looked at does not depend on the others."""
+    """An environment that has every variable: the checks do not depend on the values of the others."""
 
     def __contains__(self, name: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""`conf/deployment.yml` of dbx, made from the bundle, for workspaces that still deploy with it."""
+"""`conf/deployment.yml` of dbx, generated from the bundle, for workspaces that still deploy with it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ DEPLOYMENT_FILE = "conf/deployment.yml"
 _HEAD = "# Written by `tidemark bundle dbx` from databricks.yml; do not edit.\n"
 _UNKNOWN_TO_DBX = ("parameters", "environments")
 _WITHOUT_A_PLACE = ("queue", "health", "permissions")
-"""dbx has access lists, but takes none without an owner, whom the bundle does not name."""
+"""dbx requires an owner for an access list, and the bundle names none."""
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes a value again where it is used again."""
+    """Writes a repeated value in full, without YAML aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def deployment_of(source: BundleSource, *, node_type: str = "i3.xlarge") -> tuple[str, list[str]]:
-    """The file's text, and what of the bundle dbx has no place for, a line each.
+    """The file's text, and a line for each part of the bundle that dbx does not support.
 
-    `node_type`: of the clusters, as the bundle leaves it to whoever deploys.
+    `node_type`: of the clusters; the bundle leaves it to the deployer.
     """
     shipped = _shipped(source)
     environments: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def deployment_of(source: BundleSource, *, node_type: str = "i3.xlarge") -> tupl
 
 
 def _shipped(source: BundleSource) -> dict[str, str]:
-    """A parameter for each file of conf/, since dbx uploads what a parameter names, and nothing else."""
+    """A parameter for each file of conf/: dbx uploads only the files that parameters name."""
     folder = source.root / "conf"
     names = sorted(p.relative_to(source.root).as_posix() for p in folder.rglob("*") if p.is_file())
     return {
@@ -62,7 +62,7 @@ def _shipped(source: BundleSource) -> dict[str, str]:
 
 
 def _workflow(job: dict[str, Any], shipped: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """A job of the Jobs API 2.1 as dbx takes it: parameters move into the notebook task, clusters stay."""
+    """A job of the Jobs API 2.1 in dbx's form, and its unsupported parts. Parameters move into the notebook task."""
     workflow = copy.deepcopy(job)
     left_out: list[str] = [key for key in _WITHOUT_A_PLACE if key in workflow]
     parameters = {p["name"]: _portable(str(p["default"])) for p in workflow.get("parameters") or []}
@@ -81,7 +81,7 @@ def _workflow(job: dict[str, Any], shipped: dict[str, str]) -> tuple[dict[str, A
                 "notebook_path": f"/Repos/tidemark/{path}",
                 "base_parameters": parameters,
             }
-        # dbx adds the wheel that it builds to each task by itself.
+        # dbx itself adds the wheel that it builds to each task.
         task.pop("libraries", None)
         if task.pop("environment_key", None):
             task["job_cluster_key"] = "stream"
@@ -99,6 +99,6 @@ _SMALL_CLUSTER: dict[str, Any] = {
 
 
 def _portable(text: str) -> str:
-    """A path below the bundle's files is one below dbx's."""
+    """A path below the bundle's files, as a path below dbx's files."""
     marker = "/files/"
     return "file:fuse://" + text.split(marker, 1)[1] if marker in text else text

@@ -1,4 +1,4 @@
-"""One target's bundle: the included files and the target's overrides laid over each other."""
+"""One target's bundle: the included files, and the target's overrides on top of them."""
 
 from __future__ import annotations
 
@@ -20,33 +20,32 @@ _OF_THE_TARGET = ("artifacts", "bundle", "permissions", "presets", "resources", 
 
 
 def merged(source: BundleSource, target: str) -> dict[str, Any]:
-    """The values in force for the target, references still in place; `target` holds its own keys.
+    """The values in force for the target, references unresolved; `target` holds the target's own keys.
 
-    Raises UsageError for a target that there is not.
+    Raises UsageError for an unknown target.
     """
     if target not in source.targets:
         raise UsageError(f"the bundle has no target {target}", f"it has {', '.join(source.targets)}")
     values: dict[str, Any] = {}
+    own: dict[str, Any] = {}
     for file in source.files:
         values = laid_over(values, {k: v for k, v in file.values.items() if k not in ("targets", "include")})
-    of_target: dict[str, Any] = {}
-    for file in source.files:
-        of_target = laid_over(of_target, (file.values.get("targets") or {}).get(target) or {})
+        own = laid_over(own, (file.values.get("targets") or {}).get(target) or {})
     for key in _OF_THE_TARGET:
-        if key in of_target:
-            values[key] = laid_over(values.get(key), of_target[key])
-    values["variables"] = _variables(values.get("variables") or {}, of_target.get("variables") or {})
-    values["target"] = {"name": target, **of_target}
+        if key in own:
+            values[key] = laid_over(values.get(key), own[key])
+    declared, assigned = values.get("variables") or {}, own.get("variables") or {}
+    values["variables"] = {
+        name: assigned.get(name, (variable or {}).get("default")) for name, variable in declared.items()
+    }
+    values["target"] = {"name": target, **own}
     return values
 
 
 def laid_over(under: Any, over: Any, key: str = "") -> Any:
     """`over` on `under`: mappings key by key, `KEYED_LISTS` entry by entry, other lists appended."""
     if isinstance(under, dict) and isinstance(over, dict):
-        result = dict(under)
-        for name, value in over.items():
-            result[name] = laid_over(result.get(name), value, name)
-        return result
+        return {**under, **{name: laid_over(under.get(name), value, name) for name, value in over.items()}}
     if isinstance(under, list) and isinstance(over, list):
         by = KEYED_LISTS.get(key)
         return _by_key(under, over, by) if by else [*under, *copy.deepcopy(over)]
@@ -63,11 +62,3 @@ def _by_key(under: list[Any], over: list[Any], by: str) -> list[Any]:
         else:
             result[at] = laid_over(result[at], entry)
     return result
-
-
-def _variables(declared: dict[str, Any], assigned: dict[str, Any]) -> dict[str, Any]:
-    """What each variable is worth: the target's value, taken whole, or else the default."""
-    return {
-        name: assigned[name] if name in assigned else (each or {}).get("default")
-        for name, each in declared.items()
-    }

@@ -1,4 +1,4 @@
-"""Notebooks in Databricks' source format: their cells, the widgets they declare, and what they import."""
+"""Notebooks in Databricks' source format: their cells, the widgets they declare, and their definitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Widget:
 
 
 def cells_of(text: str) -> list[Cell]:
-    """The cells in order, empty ones left out. The header is no part of the first one."""
+    """The cells in order, without empty ones and without the header."""
     body = text.removeprefix(HEADER)
     line = 1
     cells = []
@@ -45,13 +45,9 @@ def cells_of(text: str) -> list[Cell]:
 
 
 def widgets_of(path: Path) -> list[Widget]:
-    """The widgets a notebook declares, in order. A notebook that is no Python declares none."""
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError):
-        return []
+    """The widgets that a notebook declares, in order; none if it is not Python."""
     found = []
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    for call in (node for node in _nodes_of(path) if isinstance(node, ast.Call)):
         function = call.func
         if isinstance(function, ast.Attribute) and function.attr in _WIDGETS:
             texts = [a.value if isinstance(a, ast.Constant) else None for a in call.args[:2]]
@@ -64,11 +60,14 @@ def widgets_of(path: Path) -> list[Widget]:
 def definitions_in(path: Path) -> list[int]:
     """Lines that define functions or classes, or loop: logic that belongs into the package."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.Lambda)
+    return [node.lineno for node in _nodes_of(path) if isinstance(node, kinds)]
+
+
+def _nodes_of(path: Path) -> list[ast.AST]:
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     except (OSError, SyntaxError):
         return []
-    return [node.lineno for node in ast.walk(tree) if isinstance(node, kinds)]
 
 
 def _cell(lines: list[str], line: int) -> Cell:

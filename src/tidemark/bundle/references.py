@@ -1,4 +1,4 @@
-"""`${…}` in the bundle's values: variables, other resources, and facts of bundle and workspace."""
+"""`${…}` in the bundle's values: variables, resources, and properties of bundle and workspace."""
 
 from __future__ import annotations
 
@@ -6,27 +6,30 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tidemark.bundle.yaml_lines import KeyPath
+from tidemark.config.reading.faults import KeyPath
 
 REFERENCE = re.compile(r"\$\{([a-zA-Z_][\w.\[\]-]*)\}")
 
 
-def references(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Every reference below a value, with the key it is written at."""
-    if isinstance(value, dict):
-        for key, child in value.items():
-            yield from references(child, (*at, key))
-    elif isinstance(value, list):
-        for i, child in enumerate(value):
-            yield from references(child, (*at, i))
+def texts(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Every text below a value, with the key that it is written at."""
+    if isinstance(value, dict | list):
+        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from texts(child, (*at, key))
     elif isinstance(value, str):
-        for match in REFERENCE.finditer(value):
+        yield at, value
+
+
+def references(value: Any) -> Iterator[tuple[KeyPath, str]]:
+    """Every reference below a value, with the key that it is written at."""
+    for at, text in texts(value):
+        for match in REFERENCE.finditer(text):
             yield at, match.group(1)
 
 
 def resolved(value: Any, lookup: Callable[[str], Any]) -> Any:
-    """The value with its references filled in. A text that is one reference becomes what it refers to,
-    whatever its type; one that `lookup` answers with None stays.
+    """The value with its references filled in. A text that is one reference becomes the value that it refers
+    to, of whatever type. A reference for which `lookup` returns None stays.
     """
     if isinstance(value, dict):
         return {key: resolved(child, lookup) for key, child in value.items()}
@@ -34,12 +37,10 @@ def resolved(value: Any, lookup: Callable[[str], Any]) -> Any:
         return [resolved(child, lookup) for child in value]
     if not isinstance(value, str):
         return value
+
+    def found(match: re.Match[str]) -> Any:
+        answer = lookup(match.group(1))
+        return match.group(0) if answer is None else answer
+
     whole = REFERENCE.fullmatch(value)
-    if whole:
-        found = lookup(whole.group(1))
-        return value if found is None else found
-    return REFERENCE.sub(lambda m: str(_kept(lookup(m.group(1)), m.group(0))), value)
-
-
-def _kept(found: Any, written: str) -> Any:
-    return written if found is None else found
+    return found(whole) if whole else REFERENCE.sub(lambda match: str(found(match)), value)

@@ -1,142 +1,76 @@
-"""The shape of `databricks.yml` itself: which sections there are and what their keys are called."""
+"""The shape of the bundle's files: which sections there are, and the names of their keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from tidemark.bundle.finding import Finding
+from tidemark.bundle.finding import Found
 from tidemark.bundle.source import BundleSource
 from tidemark.bundle.target import Described
+from tidemark.config.reading.document import DOUBLED
+from tidemark.config.reading.faults import Place
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+def _section(keys: str = "", **inner: Any) -> Any:
+    """A section with these keys, of any value; `inner` are the keys whose values have a shape too."""
+    fields: dict[str, Any] = {key: (Any, None) for key in keys.split()}
+    fields |= {key: (shape | None, None) for key, shape in inner.items()}
+    return create_model("Section", __config__=ConfigDict(extra="forbid"), **fields)
 
 
-class _Bundle(_Section):
-    name: str
-    cluster_id: str | None = None
-    compute_id: str | None = None
-    databricks_cli_version: str | None = None
-    deployment: dict[str, Any] | None = None
-    engine: str | None = None
-    git: dict[str, Any] | None = None
-    uuid: str | None = None
+def _named(shape: Any) -> Any:
+    by_name: Any = dict
+    return by_name[str, shape]
 
 
-class _Artifact(_Section):
-    type: str | None = None
-    path: str | None = None
-    build: str | None = None
-    dynamic_version: bool | None = None
-    executable: str | None = None
-    files: list[dict[str, Any]] | None = None
+_COMMON = {
+    "artifacts": _named(_section("type path build dynamic_version executable files")),
+    "permissions": list[_section("level group_name service_principal_name user_name")],  # type: ignore[misc]
+    "presets": _section(
+        "artifacts_dynamic_version jobs_max_concurrent_runs name_prefix pipelines_development"
+        " source_linked_deployment tags trigger_pause_status"
+    ),
+    "resources": _named(_named(dict[str, Any])),
+    "run_as": _section("service_principal_name user_name"),
+    "sync": _section("include exclude paths"),
+    "workspace": _section(
+        "artifact_path auth_type azure_client_id azure_environment azure_login_app_id azure_tenant_id"
+        " azure_workspace_resource_id client_id file_path google_service_account host profile resource_path"
+        " root_path state_path"
+    ),
+}
+_TARGET = _section(
+    "cluster_id compute_id default git mode", bundle=dict[str, Any], variables=dict[str, Any], **_COMMON
+)
+_FILE: type[BaseModel] = _section(
+    "experimental include python",
+    bundle=_section("name cluster_id compute_id databricks_cli_version deployment engine git uuid"),
+    scripts=_named(dict[str, Any]),
+    targets=_named(_TARGET),
+    variables=_named(_section("default description lookup type")),
+    **_COMMON,
+)
 
 
-class _Sync(_Section):
-    include: list[str] | None = None
-    exclude: list[str] | None = None
-    paths: list[str] | None = None
-
-
-class _Variable(_Section):
-    default: Any = None
-    description: str | None = None
-    lookup: dict[str, str] | None = None
-    type: str | None = None
-
-
-class _Presets(_Section):
-    artifacts_dynamic_version: bool | None = None
-    jobs_max_concurrent_runs: int | None = None
-    name_prefix: str | None = None
-    pipelines_development: bool | None = None
-    source_linked_deployment: bool | None = None
-    tags: dict[str, str] | None = None
-    trigger_pause_status: str | None = None
-
-
-class _Workspace(_Section):
-    artifact_path: str | None = None
-    auth_type: str | None = None
-    azure_client_id: str | None = None
-    azure_environment: str | None = None
-    azure_login_app_id: str | None = None
-    azure_tenant_id: str | None = None
-    azure_workspace_resource_id: str | None = None
-    client_id: str | None = None
-    file_path: str | None = None
-    google_service_account: str | None = None
-    host: str | None = None
-    profile: str | None = None
-    resource_path: str | None = None
-    root_path: str | None = None
-    state_path: str | None = None
-
-
-class _RunAs(_Section):
-    service_principal_name: str | None = None
-    user_name: str | None = None
-
-
-class _Permission(_Section):
-    level: str
-    group_name: str | None = None
-    service_principal_name: str | None = None
-    user_name: str | None = None
-
-
-class _Common(_Section):
-    artifacts: dict[str, _Artifact] | None = None
-    permissions: list[_Permission] | None = None
-    presets: _Presets | None = None
-    resources: dict[str, dict[str, dict[str, Any]]] | None = None
-    run_as: _RunAs | None = None
-    sync: _Sync | None = None
-    workspace: _Workspace | None = None
-
-
-class _Target(_Common):
-    bundle: dict[str, Any] | None = None
-    cluster_id: str | None = None
-    compute_id: str | None = None
-    default: bool | None = None
-    git: dict[str, Any] | None = None
-    mode: str | None = None
-    variables: dict[str, Any] | None = None
-
-
-class _File(_Common):
-    bundle: _Bundle | None = None
-    experimental: dict[str, Any] | None = None
-    include: list[str] | None = None
-    python: dict[str, Any] | None = None
-    scripts: dict[str, dict[str, Any]] | None = None
-    targets: dict[str, _Target] | None = None
-    variables: dict[str, _Variable] | None = None
-
-
-def bundle_shape(source: BundleSource, targets: Sequence[Described]) -> Iterator[Finding]:
+def bundle_shape(source: BundleSource, targets: Sequence[Described]) -> Iterator[Found]:
     """No key that bundles do not have, in any file; `databricks.yml` has a name and targets."""
     for file in source.files:
+        for fault in file.faults:
+            if not fault.problem.startswith(DOUBLED):
+                yield Place(fault.file, fault.line), f"{fault.key}: {fault.problem}", fault.hint
         try:
-            _File.model_validate(file.values)
+            _FILE.model_validate(file.values)
         except ValidationError as error:
             for each in error.errors():
-                path = tuple(p for p in each["loc"])
-                place = next(
-                    (file.places[path[:n]] for n in range(len(path), 0, -1) if path[:n] in file.places),
-                    file.places[()],
-                )
+                path = each["loc"]
+                written = (path[:length] for length in range(len(path), 0, -1))
+                place = next((file.places[p] for p in written if p in file.places), Place(file.file, 1))
                 unknown = each["type"] == "extra_forbidden"
-                says = "is no key of a bundle" if unknown else each["msg"]
-                yield Finding.at(
-                    place, "bundle-shape", f"{'.'.join(map(str, path))}: {says}", "correct it, or take it out"
-                )
+                problem = "is not a key of a bundle" if unknown else each["msg"]
+                yield place, f"{'.'.join(map(str, path))}: {problem}", "correct it, or remove it"
     for key in ("bundle", "targets"):
         if not source.main.values.get(key):
-            problem = f"databricks.yml has no {key}"
-            yield Finding(source.main.name, 1, "bundle-shape", problem, f"add {key}:")
+            yield Place(source.main.file, 1), f"databricks.yml has no {key}", f"add {key}:"

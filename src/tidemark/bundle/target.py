@@ -1,4 +1,4 @@
-"""What a target deploys: its resources with presets applied and every reference filled in."""
+"""The resources that a target deploys, with presets applied and references resolved."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 from tidemark.bundle.merge import merged
 from tidemark.bundle.references import resolved
 from tidemark.bundle.source import BundleSource
+from tidemark.config.reading.faults import Place
 
 _NAMED_BY = {"jobs": "name", "schemas": "name", "dashboards": "display_name", "alerts": "display_name"}
-"""Kinds whose names the prefix of a target covers, and the key that holds the name."""
+"""Kinds whose names get the prefix of a target, and the key of the name."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,15 @@ class Described:
     target: str
     resources: dict[str, dict[str, Any]]
     values: dict[str, Any] = field(repr=False)
+    source: BundleSource = field(repr=False, compare=False)
+
+    def named(self, kind: str) -> dict[str, Any]:
+        """The resources of one kind, by name."""
+        return self.resources.get(kind) or {}
+
+    def place(self, *path: str | int) -> Place:
+        """The line of this key, the target's own value first."""
+        return self.source.place(path, self.target)
 
     @property
     def root_path(self) -> str:
@@ -32,7 +42,7 @@ class Described:
 
 
 def described(source: BundleSource, target: str, *, user: str = "user@example.com") -> Described:
-    """Resources in force for a target. Raises UsageError for an unknown target."""
+    """The resources in force for a target. Raises UsageError for an unknown target."""
     values = merged(source, target)
     _apply_presets(values, target, user)
     workspace = values.setdefault("workspace", {})
@@ -60,7 +70,7 @@ def described(source: BundleSource, target: str, *, user: str = "user@example.co
 
     for _ in range(6):  # a reference may lead to a value with references, a few deep
         values = resolved(values, lookup)
-    return Described(target, values.get("resources") or {}, values)
+    return Described(target, values.get("resources") or {}, values, source)
 
 
 def _of_resource(resources: dict[str, Any], reference: str) -> Any:
@@ -80,10 +90,7 @@ def _apply_presets(values: dict[str, Any], target: str, user: str) -> None:
     prefix = str(presets.get("name_prefix") or (f"[{target} {short}] " if development else ""))
     for kind, key in _NAMED_BY.items():
         for resource in ((values.get("resources") or {}).get(kind) or {}).values():
-            if kind == "schemas":
-                resource[key] = _identifier(prefix) + str(resource[key])
-            else:
-                resource[key] = prefix + str(resource[key])
+            resource[key] = (_identifier(prefix) if kind == "schemas" else prefix) + str(resource[key])
     paused = development or presets.get("trigger_pause_status") == "PAUSED"
     for job in ((values.get("resources") or {}).get("jobs") or {}).values():
         if presets.get("tags"):

@@ -1,14 +1,13 @@
-"""The root command: finds sub-commands, renders errors, turns them into exit codes.
+"""The root command: finds sub-commands, renders errors, and returns exit codes.
 
 Exit codes: 0 done, 1 stopped by a failure, 2 wrong use or configuration. Data goes to standard output,
 everything else to standard error. A module is imported when its command is called, so that `tidemark
---help` is fast and commands without Spark run where there is none.
+--help` is fast, and commands without Spark run where it is not installed.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 import traceback
@@ -29,7 +28,7 @@ from tidemark.contract.escaping import escape_control_characters
 
 
 class Entry(NamedTuple):
-    """A sub-command: the module in `tidemark.cli` whose `app` it is, and its line in the help."""
+    """A sub-command: its name, the module in `tidemark.cli` that has its `app`, and its line in the help."""
 
     name: str
     module: str
@@ -43,11 +42,11 @@ COMMANDS = (
         "From nothing to tables: a broker, records, two crashes and the check that nothing is lost.",
     ),
     Entry("check", "check", "Report every fault of the configuration and the schemas at once."),
-    Entry("doctor", "doctor", "Check this machine: Java, jars, broker, files; say what to fix."),
+    Entry("doctor", "doctor", "Check this machine: Java, jars, broker, files; report what to fix."),
     Entry("broker", "broker", "Start and stop a local Kafka broker, produce sample records."),
     Entry("ingest", "streams.ingest", "Land the streams' records in their tables, each exactly once."),
     Entry("status", "streams.status", "Marks, end offsets, lag and last commit of each stream."),
-    Entry("decode", "decode", "Show what would become of payloads in a file."),
+    Entry("decode", "decode", "Show the route, code and row of payloads in a file."),
     Entry(
         "dead-letters", "dead_letters.commands", "List, show, fix, replay, park and export rejected records."
     ),
@@ -55,53 +54,38 @@ COMMANDS = (
     Entry("rewind", "streams.rewind", "Set a stream's marks back or forward."),
     Entry("backfill", "streams.backfill", "Decode an offset range again with today's schema and rules."),
     Entry("compare", "streams.compare", "Compare two tables by coordinates and content."),
-    Entry("maintain", "streams.maintain", "Compact, vacuum and tidy the tables; safe while streams write."),
-    Entry("fingerprints", "streams.fingerprints", "Look at and reset the memory of the fingerprint mode."),
-    Entry("breaker", "streams.breaker", "Look at and reset circuit breakers."),
+    Entry(
+        "maintain", "streams.maintain", "Compact, vacuum and clean up the tables; safe while streams write."
+    ),
+    Entry("fingerprints", "streams.fingerprints", "Show and reset the memory of the fingerprint mode."),
+    Entry("breaker", "streams.breaker", "Show and reset circuit breakers."),
     Entry("serve", "serve", "Health, metrics and the console over HTTP."),
     Entry("listen", "listen", "Hand records of topics to your code or a job, at least once."),
-    Entry("reports", "reports", "Ask for reports over landed tables, and make them."),
-    Entry("bundle", "bundle", "Check the Databricks bundle."),
+    Entry("reports", "reports", "Request reports over landed tables, and create them."),
+    Entry("bundle", "bundle", "Check the Databricks bundle, choose its compute, write the file for dbx."),
 )
 
 
 class LazyGroup(typer.core.TyperGroup):
-    """Knows its commands by name and one line each; imports a command's module when it is called."""
+    """Lists its commands by name and help line, and imports a command's module when it is called."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self._modules = {e.name: e.module for e in COMMANDS if is_there(e.module)}
+        self._entries = {entry.name: entry for entry in COMMANDS}
         for entry in COMMANDS:
-            if entry.name in self._modules:
-                stub = typer.core.TyperCommand(entry.name, help=entry.help)
-                self.add_command(stub, entry.name)
+            self.add_command(typer.core.TyperCommand(entry.name, help=entry.help), entry.name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = args[0] if args else ""
-        if name in self._modules:
-            self.add_command(load_command(self._modules.pop(name), name), name)
+        if args and (entry := self._entries.pop(args[0], None)):
+            self.add_command(load_command(entry), entry.name)
         return super().resolve_command(ctx, args)
 
 
-def is_there(module: str) -> bool:
-    return importlib.util.find_spec(f"tidemark.cli.{module}") is not None
-
-
-def load_command(module: str, name: str) -> Any:
-    """The command of `tidemark.cli.<module>`; an app that holds one function is a plain command."""
-    sub: typer.Typer = importlib.import_module(f"tidemark.cli.{module}").app
-    functions = [c.callback for c in sub.registered_commands]
-    if sub.registered_callback is not None and sub.registered_callback.callback is not None:
-        functions.append(sub.registered_callback.callback)
-    if len(functions) == 1 and functions[0] is not None and not sub.registered_groups:
-        plain = typer.Typer(add_completion=False)
-        plain.command(name)(functions[0])
-        command = typer.main.get_command(plain)
-        if isinstance(sub.info.help, str):
-            command.help = f"{sub.info.help}\n\n{command.help or ''}".strip()
-    else:
-        command = typer.main.get_group(sub)
-    command.name = name
+def load_command(entry: Entry) -> Any:
+    """The command of the entry's module. Its help begins with the entry's line."""
+    command = typer.main.get_command(importlib.import_module(f"tidemark.cli.{entry.module}").app)
+    command.name = entry.name
+    command.help = f"{entry.help}\n\n{command.help or ''}".strip()
     return command
 
 
@@ -138,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code. Errors are rendered here, for every command alike."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or os.environ.get("TIDEMARK_DEBUG", "").lower() in ("1", "true", "yes")
-    if "--debug" in arguments[1:]:  # it may stand anywhere
+    if "--debug" in arguments[1:]:  # allowed anywhere
         arguments = ["--debug", *(a for a in arguments if a != "--debug")]
     try:
         code = app(arguments, prog_name="tidemark", standalone_mode=True)
@@ -148,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("stopped")
         return 1
     except BrokenPipeError:
-        # the reader of a pipe has gone; nothing is left to say, not even when Python flushes at its end
+        # The reader of the pipe has ended: print nothing more, not even when Python flushes at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as e:
@@ -163,8 +147,7 @@ def render_error(error: Exception, *, debug: bool = False) -> int:
             Text(masked_text("".join(traceback.format_exception(error))))
         )
     if isinstance(error, ConfigurationFaults):
-        count = len(error.faults)
-        _say(f"{count} fault{'' if count == 1 else 's'} in the configuration")
+        _say(error.title)
         for fault in error.faults:
             place = f"{fault.file}:{fault.line}" if fault.line else fault.file
             _say(fault.problem, label=f"  {place}  {fault.key}".rstrip() + ":", style="bold")

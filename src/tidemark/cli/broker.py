@@ -1,4 +1,4 @@
-"""`tidemark broker`: a real local Kafka that stays until it is stopped, and records to put into it."""
+"""`tidemark broker`: a local Kafka broker that runs until it is stopped, and records to produce into it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from tidemark.cli.options import AsJson, print_json
+from tidemark.cli.options import AsJson
+from tidemark.cli.output import print_json, stderr, stdout, table_of
 from tidemark.contract.errors import UsageError
 from tidemark.dev.detached_broker import DEFAULT_FOLDER, detached_status, start_detached, stop_detached
 from tidemark.dev.producers import SampleRecord, create_topic, produce, topic_sizes
 from tidemark.dev.samples import sample_events
 
-app = typer.Typer(no_args_is_help=True, help="A local Kafka broker: start, stop, status, produce.")
+app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 Config = Annotated[
     Path | None,
@@ -43,12 +42,12 @@ def start(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start the broker, with the data of the last time. It outlives this command and the terminal."""
+    """Start the broker, with its earlier data. It runs on after this command and the terminal end."""
     place = _folder(folder, config)
-    with Console(stderr=True).status("starting Kafka"):
+    with stderr().status("starting Kafka"):
         broker = start_detached(place, port=port)
     if port and broker.port != port:
-        Console(stderr=True).print(f"it runs already, on port {broker.port}", style="yellow")
+        stderr().print(f"it runs already, on port {broker.port}", style="yellow")
     if as_json:
         print_json(asdict(broker))
         return
@@ -63,7 +62,7 @@ def stop(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop the broker of this folder. Nothing to stop is no failure."""
+    """Stop the broker of this folder. It is not a failure if none runs."""
     place = _folder(folder, config)
     ran = stop_detached(place, clean=clean)
     if as_json:
@@ -74,7 +73,7 @@ def stop(
 
 @app.command()
 def status(*, folder: Folder = None, config: Config = None, as_json: AsJson = False) -> None:
-    """Say whether the broker runs and what its topics hold. Exit code 1 if it does not run."""
+    """Show whether the broker runs, and the size of its topics. Exit code 1 if it does not run."""
     place = _folder(folder, config)
     broker = detached_status(place)
     topics = topic_sizes(broker.bootstrap) if broker else {}
@@ -85,10 +84,8 @@ def status(*, folder: Folder = None, config: Config = None, as_json: AsJson = Fa
         _say(f"no broker runs in {place.absolute()}; start one: tidemark broker start")
     else:
         _say(f"Kafka answers on {broker.bootstrap} (process {broker.pid}, log {broker.log_file})")
-        table = Table("topic", "partitions", "records")
-        for name, sizes in topics.items():
-            table.add_row(name, str(len(sizes)), f"{sum(sizes):,}")
-        Console().print(table)
+        rows = [(name, len(sizes), sum(sizes)) for name, sizes in topics.items()]
+        stdout().print(table_of(("topic", "partitions", "records"), rows))
     if broker is None:
         raise typer.Exit(1)
 
@@ -99,23 +96,23 @@ def produce_records(
     *,
     file: Annotated[
         str | None,
-        typer.Option("--file", "-f", metavar="FILE", help="Send its lines, one a record; - is stdin."),
+        typer.Option("--file", "-f", metavar="FILE", help="Send its lines, each a record; - is stdin."),
     ] = None,
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", "-K", metavar="TEXT", help="What stands between key and value."),
+        typer.Option("--key-separator", "-K", metavar="TEXT", help="The text between key and value."),
     ] = None,
     records: Annotated[
-        int | None, typer.Option("--records", "-n", min=1, help="Sample events instead of lines: how many.")
+        int | None, typer.Option("--records", "-n", min=1, help="Number of sample events, instead of lines.")
     ] = None,
     bad_share: Annotated[
         float, typer.Option("--bad-share", min=0, max=1, help="Share of sample events that are bad.")
     ] = 0.01,
-    seed: Annotated[int, typer.Option("--seed", help="Other sample events.")] = 0,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Of a new topic.")] = 6,
+    seed: Annotated[int, typer.Option("--seed", help="Another seed gives other sample events.")] = 0,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions of a new topic.")] = 6,
     bootstrap: Annotated[
         str | None,
-        typer.Option("--bootstrap", metavar="HOST:PORT", help="Instead of the local broker."),
+        typer.Option("--bootstrap", metavar="HOST:PORT", help="Another broker than the local one."),
     ] = None,
     folder: Folder = None,
     config: Config = None,
@@ -123,17 +120,17 @@ def produce_records(
 ) -> None:
     """Send lines of a file, or 1,000 sample user events in JSON, CSV and Avro, some of them bad.
 
-    Without --bootstrap only ever into the local broker: no configuration can send samples elsewhere.
+    Without --bootstrap the records go to the local broker: no configuration can send them elsewhere.
     """
     if file is not None and records is not None:
-        raise UsageError("--file and --records both say what to send", "leave one of them out")
+        raise UsageError("--file and --records both give the records to send", "leave one of them out")
     if key_separator is not None and not (file and key_separator):
         raise UsageError("--key-separator splits the lines of --file", "give both")
     lines = _lines(file) if file is not None else None
     address = bootstrap or _running(_folder(folder, config))
     created = topic not in topic_sizes(address)
     if created:
-        # Whatever the records' own time, a newcomer wants to find them again.
+        # Retention must not delete the records, whatever their own time.
         create_topic(address, topic, partitions, retention_ms="-1")
     sent = (
         [_record(line, key_separator) for line in lines]
@@ -145,20 +142,20 @@ def produce_records(
     if as_json:
         print_json({"topic": topic, "created": created, "records": total, "partitions": counts})
         return
-    made = ", which is new" if created else ""
+    new = ", which is new" if created else ""
     spread = ", ".join(f"{p}: {n:,}" for p, n in counts.items())
     count = f"{total:,} record{'' if total == 1 else 's'}"
-    _say(f"{count} acknowledged by {topic}{made} (by partition {spread or 'none'})")
+    _say(f"{count} acknowledged by {topic}{new} (by partition {spread or 'none'})")
 
 
 def _samples(count: int, bad_share: float, seed: int) -> Iterator[SampleRecord]:
     for event in sample_events(count, bad_share=bad_share, seed=seed):
-        # Dated now: an existing topic's retention would take records of 2024 away.
+        # Without their time: an existing topic's retention would delete records of 2024.
         yield SampleRecord(event.record.value, key=event.record.key, headers=event.record.headers)
 
 
 def _lines(file: str) -> list[bytes]:
-    """The lines without their ends. A last line needs none; an empty line is a record without content."""
+    """The lines without their ends. The last line may lack its end; an empty line is an empty record."""
     try:
         text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
@@ -195,4 +192,4 @@ def _folder(folder: Path | None, config: Path | None) -> Path:
 
 
 def _say(text: str) -> None:
-    Console(highlight=False, soft_wrap=True).print(text, markup=False)
+    stdout().print(text, markup=False)

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
-from tidemark.config.reading.collisions import TOPICS
-from tidemark.config.reading.faults import ConfigurationFaults, Fault, KeyPath
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings
+from tidemark.cli.output import print_json, stderr, stdout
+from tidemark.config.reading.faults import ConfigurationFaults, Fault, Finding, KeyPath
+from tidemark.config.reading.layering import TOPICS
 from tidemark.config.serverless import serverless_faults
 from tidemark.config.settings import Settings
 from tidemark.config.stream import Stream
@@ -20,10 +20,10 @@ from tidemark.contract.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def check(
     *,
     config: Config = DEFAULT_CONFIG,
@@ -51,57 +51,52 @@ def check(
         raise
     from tidemark.cli.check_tables import has_properties
 
-    unseen = quick and any(s.rules or s.enrich for s in settings.streams.values())
+    streams = settings.streams
+    unchecked = quick and any(s.rules or s.enrich for s in streams.values())
     if as_json:
-        print_json(
-            {
-                "ok": True,
-                "faults": [],
-                "expressions_checked": not unseen,
-                "configuration": settings.redacted(),
-            }
-        )
+        configuration = settings.redacted()
+        result = {"ok": True, "faults": [], "expressions_checked": not unchecked}
+        print_json({**result, "configuration": configuration})
         return
-    console = Console(highlight=False, soft_wrap=True)
-    for name, stream in settings.streams.items():
+    for name, stream in streams.items():
         tables = ", ".join(f"{kind} {table}" for kind, table in settings.tables(name).items())
-        console.print(f"[green]✓[/] {name}: {stream.kafka_topic} → {tables}")
-    untried = quick and any(has_properties(s) for s in settings.streams.values())
-    console.print(
+        stdout().print(f"[green]✓[/] {name}: {stream.kafka_topic} → {tables}")
+    untried = quick and any(has_properties(s) for s in streams.values())
+    stdout().print(
         "No fault."
-        + (" Rules and enrichment were not analysed." if unseen else "")
+        + (" Rules and enrichment were not analysed." if unchecked else "")
         + (" Table properties were not tried." if untried else "")
     )
 
 
 def schema_faults(settings: Settings, *, quick: bool = False) -> list[Fault]:
-    """Faults of what the configuration names: schemas, field options, rules, columns of the tables.
+    """Faults of schemas, field options, rules, and columns of the tables.
 
-    Starts Spark if there are expressions to analyse or table properties to try, unless `quick`.
+    Starts Spark where there are expressions to analyse or table properties to try, unless `quick`.
     """
     from tidemark.cli.check_tables import has_properties, landing_faults, table_faults
     from tidemark.transform import decode_plan
 
     streams = settings.streams
-    asks = any(s.rules or s.enrich or has_properties(s) for s in streams.values())
-    spark = _session() if asks and not quick else None
+    needs_spark = any(s.rules or s.enrich or has_properties(s) for s in streams.values())
+    spark = _session() if needs_spark and not quick else None
     faults: list[Fault] = []
     for name, stream in streams.items():
         at: KeyPath = (*TOPICS, name)
         faults += [settings.fault(*found) for found in landing_faults(stream, at, spark)]
         if stream.destination is None:
             continue
-        # without Spark an expression's type is unknown, so these are left for the full check
-        seen = stream if spark is not None else stream.model_copy(update={"enrich": {}})
+        # Without Spark the type of an expression is unknown: only the full check includes enrichment.
+        checked = stream if spark is not None else stream.model_copy(update={"enrich": {}})
         try:
-            plan = decode_plan(seen, base_dir=settings.config_dir, spark=spark)
+            plan = decode_plan(checked, base_dir=settings.config_dir, spark=spark)
         except ConfigError as e:
             faults += [settings.fault(*_located(text, stream, at)) for text in _listed(e.message)]
             bare = stream.model_copy(update={"rules": (), "enrich": {}})
             try:
                 plan = decode_plan(bare, base_dir=settings.config_dir)
             except ConfigError:
-                continue  # the schema itself is at fault, so its columns are not known
+                continue  # the schema itself is faulty, so its columns are unknown
         faults += [settings.fault(*found) for found in table_faults(stream, plan.table_schema, at, spark)]
     return faults
 
@@ -109,17 +104,18 @@ def schema_faults(settings: Settings, *, quick: bool = False) -> list[Fault]:
 def _session() -> SparkSession:
     from tidemark.platform.session import get_session
 
-    with Console(stderr=True).status("Starting Spark to analyse expressions and try table properties"):
+    with stderr().status("Starting Spark to analyse expressions and try table properties"):
         return get_session("tidemark check")
 
 
 def _listed(message: str) -> Iterator[str]:
-    """The faults of a message that lists them behind dashes, else the message itself."""
+    """The faults of a message that lists them after dashes, else the message itself."""
     first, *listed = message.split("\n- ")
     yield from listed or [first]
 
 
-def _located(text: str, stream: Stream, at: KeyPath) -> tuple[KeyPath, str, str]:
+def _located(text: str, stream: Stream, at: KeyPath) -> Finding:
+    """The key that a fault of the schema names, such as `rules.positive: …` or `fields.id.column: …`."""
     key, separator, rest = text.partition(": ")
     path: list[str | int] = list(key.split(" ")[0].split(".")) if separator else []
     problem = rest if separator else text

@@ -1,4 +1,4 @@
-"""What `tidemark check` asks about the tables: the functions that a start asks, before there is a table."""
+"""The faults of tables that `tidemark check` finds: the checks of a start, before the tables exist."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidemark.config.destination import TableRef, name_parts
-from tidemark.config.reading.faults import KeyPath
-from tidemark.config.reading.shape import Finding
+from tidemark.config.reading.faults import Finding, KeyPath
 from tidemark.config.stream import Destination, Stream
 from tidemark.contract import records
 from tidemark.contract.errors import summary_of_error
@@ -26,7 +25,7 @@ def has_properties(stream: Stream) -> bool:
 def table_faults(
     stream: Stream, schema: T.StructType, at: KeyPath, spark: SparkSession | None
 ) -> Iterator[Finding]:
-    """Of the decoded table. An enrichment that nothing is known of is taken for text."""
+    """Faults of the decoded table. An enrichment of unknown type counts as text."""
     from pyspark.sql import types as T
 
     from tidemark.streams.targets import missing_merge_columns
@@ -41,7 +40,7 @@ def table_faults(
 
 
 def landing_faults(stream: Stream, at: KeyPath, spark: SparkSession | None) -> Iterator[Finding]:
-    """Of the raw table."""
+    """Faults of the raw table."""
     if stream.landing is None:
         return
     from tidemark.transform.fields import struct_of
@@ -58,20 +57,19 @@ def _destination_faults(
     from tidemark.sink.layout import layout_faults
     from tidemark.sink.properties import forgetful
 
-    wrong = False
-    for fault in layout_faults(destination, schema):
-        wrong = True
+    faults = list(layout_faults(destination, schema))
+    for fault in faults:
         yield ((*at, fault.key) if fault.key else at[:-1]), fault.problem, fault.hint
     for name, why, hint in forgetful(destination.properties):
         yield (*at, "properties", name), why, hint.format(table="the table")
-    if spark is not None and destination.properties and not wrong:
+    if spark is not None and destination.properties and not faults:
         yield from _tried(spark, destination, schema, at)
 
 
 def _tried(
     spark: SparkSession, destination: Destination, schema: T.StructType, at: KeyPath
 ) -> Iterator[Finding]:
-    """What Delta says when the table is created, in a folder that is removed again."""
+    """The error that Delta raises when it creates the table, in a temporary folder."""
     from tidemark.platform.session import on_databricks, over_connect
     from tidemark.sink.properties import named_in
     from tidemark.sink.table import create
@@ -86,7 +84,7 @@ def _tried(
             text = summary_of_error(cause)
             names = named_in(cause, destination)
             if names and "DELTA_UNKNOWN_CONFIGURATION" in text and _in_unity_catalog(destination):
-                # Databricks knows properties that open-source Delta does not.
+                # Databricks accepts properties that open-source Delta does not.
                 known = {n: v for n, v in destination.properties.items() if n not in names}
                 yield from _tried(spark, destination.model_copy(update={"properties": known}), schema, at)
                 return

@@ -1,4 +1,4 @@
-"""`tidemark decode`: what would become of payloads in files, by the stream's own code path."""
+"""`tidemark decode`: the route of payloads in files, by the stream's own decoder and rules."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings
+from tidemark.cli.output import print_json, stdout, table_of
 from tidemark.contract import records
 from tidemark.contract.errors import UsageError
-from tidemark.contract.escaping import escape_control_characters
 
 if TYPE_CHECKING:
     from tidemark.transform import Explained
 
-app = typer.Typer(help="Show what would become of payloads in files: route, code, message and row.")
+app = typer.Typer(add_completion=False)
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def decode(
     files: Annotated[list[Path], typer.Argument(help="Files of payloads.")],
     *,
@@ -38,7 +36,7 @@ def decode(
 ) -> None:
     """A file is one payload, byte for byte; a `.jsonl` file, or any with --lines, is one a line.
 
-    A line of an exported dead letter (`value_b64`, or an envelope's columns) is taken as the record it was.
+    A line of an exported dead letter (`value_b64`, or an envelope's columns) is read as its original record.
     """
     from tidemark.platform.open_session import session_for
     from tidemark.transform import SchemaRegistry, decode_plan, explain
@@ -56,11 +54,11 @@ def decode(
             [{"payload": name, **_plain(asdict(each))} for (name, _), each in zip(named, found, strict=True)]
         )
     else:
-        Console().print(_table([name for name, _ in named], found))
+        stdout().print(_table([name for name, _ in named], found))
 
 
 def payloads_of(file: Path, *, lines: bool) -> list[tuple[str, Any]]:
-    """The payloads of a file with their names. Raises UsageError where there is nothing to read."""
+    """The payloads of a file with their names. Raises UsageError where the file cannot be read."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -86,15 +84,13 @@ def _of_line(line: bytes) -> Any:
 
 
 def _table(names: list[str], found: list[Explained]) -> Table:
-    table = Table("payload", "route", "code", "message or row", show_lines=False)
-    for name, each in zip(names, found, strict=True):
-        detail = each.message or (json.dumps(_plain(each.row), ensure_ascii=False) if each.row else "")
-        table.add_row(Text(name), each.route, each.code or "", Text(escape_control_characters(detail)))
-    return table
+    details = [e.message or (json.dumps(_plain(e.row), ensure_ascii=False) if e.row else "") for e in found]
+    rows = [(n, e.route, e.code, detail) for n, e, detail in zip(names, found, details, strict=True)]
+    return table_of(("payload", "route", "code", "message or row"), rows)
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: bytes in base64, times in ISO 8601, decimals as text with all their digits."""
+    """The value as JSON: bytes in base64, times in ISO 8601, decimals as text with all their digits."""
     if isinstance(value, dict):
         return {str(_plain(k)): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""`tidemark demo`: see it work, from nothing."""
+"""`tidemark demo`: a broker, records, two crashes, and the check that nothing is lost."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="From nothing to a landed topic, through two kills, to a check that nothing is lost.")
+app = typer.Typer(add_completion=False)
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def demo(
     *,
     records: Annotated[
@@ -20,7 +20,7 @@ def demo(
     ] = 100_000,
     keep: Annotated[
         Path | None,
-        typer.Option("--keep", metavar="FOLDER", help="Work in this new folder, and leave it to look at."),
+        typer.Option("--keep", metavar="FOLDER", help="Work in this new folder, and keep it."),
     ] = None,
     sample_set: Annotated[
         str | None,
@@ -31,14 +31,14 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """A real broker, JSON, CSV and Avro records, a writer killed with SIGKILL, and what came of it.
+    """A real broker, JSON, CSV and Avro records, a writer killed with SIGKILL, and the resulting tables.
 
     Needs no configuration and leaves nothing behind. Exit code 1 if a record is lost or duplicated.
     """
     from tidemark.dev.demo.demo import run_demo
     from tidemark.dev.demo.report import demo_console
 
-    # What it started ends, and its folder goes, as after CTRL+C.
+    # As after Ctrl-C, the started processes end and the folder is deleted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     audit_result = run_demo(demo_console(), records=records, keep=keep, sample_set=sample_set)
     if not audit_result.sound:

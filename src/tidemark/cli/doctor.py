@@ -1,4 +1,4 @@
-"""`tidemark doctor`: looks at this machine and says what is there, what is not, and how to fix it."""
+"""`tidemark doctor`: examines this machine and reports what is missing and how to fix it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from importlib import metadata
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings
+from tidemark.cli.output import print_json, stdout
 from tidemark.config.reading.faults import ConfigurationFaults
 from tidemark.config.redaction import masked_text
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 PINNED = {"pyspark": "4.2.0", "delta-spark": "4.4.0"}
 BROKER_TIMEOUT_S = 5.0
@@ -28,7 +28,7 @@ BROKER_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `mend` is a command or a step, where it is not well."""
+    """The result of one examination. `fix` is a command or a step, where it is not `ok`."""
 
     name: str
     ok: bool
@@ -36,24 +36,24 @@ class Finding:
     fix: str = ""
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def doctor(*, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False) -> None:
-    """Look at Java, packages, jars, configuration, schemas, folders and the broker.
+    """Examine Java, packages, jars, configuration, schemas, folders and the broker.
 
-    Each thing that is not well comes with a fix. Exit code 1 if there is any.
+    Each problem comes with a fix. Exit code 1 if there is any.
     """
     findings: list[Finding] = []
-    console = Console(highlight=False, soft_wrap=True)
+    console = stdout()
     for finding in examine(config, target):
         findings.append(finding)
         if not as_json:
             console.print(_line(finding))
-    well = all(f.ok for f in findings)
+    ok = all(f.ok for f in findings)
     if as_json:
-        print_json({"ok": well, "findings": [asdict(f) for f in findings]})
-    elif well:
+        print_json({"ok": ok, "findings": [asdict(f) for f in findings]})
+    elif ok:
         console.print("All is well.")
-    if not well:
+    if not ok:
         raise typer.Exit(1)
 
 
@@ -82,10 +82,10 @@ def examine(config: Path, target: str | None) -> Iterator[Finding]:
     yield _guarded("broker", lambda: _broker(settings))
 
 
-def _guarded(name: str, look: Callable[[], Finding]) -> Finding:
-    """An examination that fails is a finding itself, so that the others still run."""
+def _guarded(name: str, examine: Callable[[], Finding]) -> Finding:
+    """A failed examination is a finding too, so that the others still run."""
     try:
-        return look()
+        return examine()
     except TidemarkError as e:
         return Finding(name, False, masked_text(e.message), masked_text(e.hint or ""))
     except Exception as e:
@@ -167,15 +167,17 @@ def _folders(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _folder(name: str, location: str) -> Finding:
-    """Writable, or can be created; on an object store only said, as asking costs credentials and time."""
+    """Whether the folder is writable or can be created. One on an object store is only reported: a try needs
+    credentials and time.
+    """
     if not location.startswith(("/", "file:")):
         return Finding(name, True, f"{location} (not tried)")
     folder = Path("/" + location.removeprefix("file:").lstrip("/"))
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not existing.is_dir():
-        return Finding(name, False, f"{existing} is a file, and a folder is needed there", "move it away")
+        return Finding(name, False, f"{existing} is a file where a folder is needed", "move it away")
     if not os.access(existing, os.W_OK | os.X_OK):
-        return Finding(name, False, f"{existing} may not be written by this user", f"chmod u+w {existing}")
+        return Finding(name, False, f"this user may not write {existing}", f"chmod u+w {existing}")
     return Finding(name, True, str(folder) if existing == folder else f"{folder} (will be created)")
 
 
@@ -205,7 +207,7 @@ def _broker(settings: Settings) -> Finding:
 
 
 def _refused(servers: str) -> str | None:
-    """Why no server can be connected to at all, which takes librdkafka long to say; None if one can."""
+    """Why no server accepts a connection, or None if one does; librdkafka takes long to report it."""
     reasons = []
     for server in servers.split(","):
         host, _, port = server.rpartition("://")[2].rpartition(":")

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Annotated
 
 import typer
 
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, on_stop_signal, open_settings
 from tidemark.cli.progress import Progress
 from tidemark.listener.meter import watched
 from tidemark.listener.run import listener_for
 from tidemark.monitoring.metrics import Metrics
 
-app = typer.Typer(help="Listen to topics and hand their records over, at least once.")
+app = typer.Typer(add_completion=False)
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def listen(
     *,
     handler: Annotated[
@@ -30,13 +29,12 @@ def listen(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Runs until stopped (Ctrl-C or SIGTERM), or until a failure that a person must look at (exit code 1)."""
+    """Runs until stopped (Ctrl-C or SIGTERM), or until a failure that needs a person (exit code 1)."""
     settings = open_settings(config, target)
+    metrics = Metrics(settings.application_name)
     with Progress("listen", as_json=as_json) as progress:
-        metrics = Metrics(settings.application_name)
         listener = listener_for(settings, handler=handler, on_progress=progress.show, metrics=metrics)
         progress.end_when_idle(until_idle, listener.stop)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: listener.stop())
+        on_stop_signal(listener.stop)
         with watched(settings, metrics, lambda: listener.heartbeat):
             listener.run()

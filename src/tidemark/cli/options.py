@@ -1,16 +1,18 @@
-"""Options that every command shares, and how a command opens the configuration and prints data."""
+"""Options that several commands have, and how a command opens the configuration."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import re
+import signal
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tidemark.config.reading.load import load_settings
 from tidemark.config.settings import Settings
+from tidemark.contract.errors import UsageError
 from tidemark.monitoring.logging import configure_logging
 
 DEFAULT_CONFIG = Path("conf/tidemark.yml")
@@ -25,18 +27,49 @@ Target = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
+Streams = Annotated[
+    list[str] | None, typer.Option("--stream", "-s", help="Only this stream; repeatable. By default all.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def open_settings(
-    config: Path = DEFAULT_CONFIG, target: str | None = None, *, environ: Mapping[str, str] | None = None
+    config: Path = DEFAULT_CONFIG,
+    target: str | None = None,
+    *,
+    streams: Iterable[str] = (),
+    environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Load the configuration and set the logs up as it says. Raises ConfigError with every fault."""
+    """Load the configuration and set up the logs that it asks for.
+
+    Raises ConfigError with every fault, UsageError where one of `streams` is unknown.
+    """
     settings = load_settings(config, target=target or None, environ=environ)
     logs = settings.logging
     configure_logging(logs.format, logs.level, secret_fields=logs.secret_fields)
+    for name in streams:
+        settings.stream(name)
     return settings
 
 
-def print_json(value: Any) -> None:
-    """One JSON value on standard output, and nothing else there."""
-    typer.echo(json.dumps(value, default=str, ensure_ascii=False, indent=2))
+def on_stop_signal(stop: Callable[[], object]) -> None:
+    """Call `stop` at Ctrl-C and SIGTERM."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop())
+
+
+def by_partition(option: str, given: list[str], pattern: str, usage: str) -> dict[int, list[int]]:
+    """The numbers of options such as `0=1500..2000`, by partition; `pattern` has a group for each number.
+
+    Raises UsageError for another form, numbers that do not ascend, and a partition that is named twice.
+    """
+    found: dict[int, list[int]] = {}
+    for each in given:
+        match = re.fullmatch(pattern, each)
+        partition, *numbers = [int(group) for group in match.groups()] if match else [-1]
+        if match is None or numbers != sorted(set(numbers)):
+            raise UsageError(f"{option} {each}: write {usage}")
+        if partition in found:
+            raise UsageError(f"{option} {each}: partition {partition} is named twice")
+        found[partition] = numbers
+    return found

@@ -1,4 +1,4 @@
-"""One line that is kept up to date for a person; JSON lines for a program."""
+"""The progress of a listener or worker: one line updated in place for a person, JSON lines for a program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemark.listener.listener import Totals
 
 
 class Progress:
-    """`show` is called with the running totals; on a terminal it is one line, else nothing until the end."""
+    """`show` takes the running totals. On a terminal it updates one line; elsewhere only the end is printed."""
 
     def __init__(self, name: str, *, as_json: bool, every: float = 1.0) -> None:
         self._name = name
@@ -27,9 +27,9 @@ class Progress:
         self._console = Console(stderr=True)
         self._spinner = Spinner(f"{name}: waiting", console=self._console)
         self._totals = Totals()
-        self._shown_at = 0.0
-        self._moved_at = time.monotonic()
-        self._over = threading.Event()
+        self._printed_at = 0.0
+        self._changed_at = time.monotonic()
+        self._ended = threading.Event()
 
     def __enter__(self) -> Self:
         if not self._as_json and self._console.is_terminal:
@@ -39,7 +39,7 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
+        self._ended.set()
         self._spinner.stop()
         if self._as_json:
             typer.echo(json.dumps({"name": self._name, **asdict(self._totals), "final": True}))
@@ -48,23 +48,23 @@ class Progress:
 
     def show(self, totals: Totals) -> None:
         self._totals = totals
-        self._moved_at = time.monotonic()
-        if self._moved_at - self._shown_at < self._every:
+        self._changed_at = time.monotonic()
+        if self._changed_at - self._printed_at < self._every:
             return
-        self._shown_at = self._moved_at
+        self._printed_at = self._changed_at
         if self._as_json:
             typer.echo(json.dumps({"name": self._name, **asdict(totals)}))
         else:
             self._spinner.update(self._line())
 
     def end_when_idle(self, seconds: float | None, stop: Callable[[], None]) -> None:
-        """Calls `stop` once nothing happened for so many seconds; never if None."""
+        """Calls `stop` once the totals have not changed for so many seconds; never if None."""
         if seconds is None:
             return
 
         def watch() -> None:
-            while not self._over.wait(0.2):
-                if time.monotonic() - self._moved_at >= seconds:
+            while not self._ended.wait(0.2):
+                if time.monotonic() - self._changed_at >= seconds:
                     stop()
                     return
 

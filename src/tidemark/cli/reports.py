@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import getpass
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, on_stop_signal, open_settings
+from tidemark.cli.output import print_json, stdout, table_of
 from tidemark.cli.progress import Progress
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
-from tidemark.contract.escaping import escape_control_characters
 from tidemark.listener.from_settings import connection_of
 from tidemark.listener.meter import watched
 from tidemark.monitoring.metrics import Metrics
@@ -31,9 +27,11 @@ from tidemark.reports.requests.request import Status
 from tidemark.reports.requests.store import StatusRow
 from tidemark.reports.service import ReportService
 
-app = typer.Typer(no_args_is_help=True, help="Ask for reports over landed tables, and make them.")
+app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 Show = Annotated[bool, typer.Option("--show", help="Print the archived report too.")]
+CreateTopics = Annotated[bool, typer.Option("--create-topics", help="Create the topics if missing.")]
+_MOST_ROWS = 50
 ENDED = (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
 
 
@@ -45,26 +43,22 @@ def submit(
     *,
     parameters: Annotated[str, typer.Option("--parameters", "-p", help="A JSON object.")] = "{}",
     requested_by: Annotated[
-        str | None, typer.Option("--requested-by", help="Who asks; your login by default.")
+        str | None, typer.Option("--requested-by", help="The requester; by default your login.")
     ] = None,
     request_id: Annotated[
         str | None, typer.Option("--request-id", help="Makes submitting repeatable.")
     ] = None,
     correlation_id: Annotated[str | None, typer.Option("--correlation-id")] = None,
-    create_topics: Annotated[
-        bool, typer.Option("--create-topics", help="Create the topics if missing.")
-    ] = False,
+    create_topics: CreateTopics = False,
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for the report.")] = 0,
     show: Show = False,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Store a request and publish it. Succeeds also when Kafka is down: it is published later."""
-    settings = open_settings(config, target)
-    if create_topics:
-        ensure_topics(connection_of(settings), reports_of(settings))
-    with _service(settings) as service:
+    """Store a request and publish it. Succeeds also when Kafka is down: the request is published later."""
+    settings = _settings(config, target, create_topics=create_topics)
+    with closing(_service(settings)) as service:
         row, _ = service.submit(
             report_type,
             requested_by=requested_by or getpass.getuser(),
@@ -81,7 +75,7 @@ def submit(
 
 @app.command()
 def status(
-    request_id: Annotated[str | None, typer.Argument(help="One request; the newest by default.")] = None,
+    request_id: Annotated[str | None, typer.Argument(help="One request; by default the newest ones.")] = None,
     *,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 20,
     show: Show = False,
@@ -89,9 +83,9 @@ def status(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say where requests stand."""
+    """Show the status of requests."""
     settings = open_settings(config, target)
-    with _service(settings) as service:
+    with closing(_service(settings)) as service:
         rows = service.newest(limit) if request_id is None else [service.status(request_id)]
         _print(rows, settings, as_json=as_json, show=show, many=request_id is None)
 
@@ -100,9 +94,9 @@ def status(
 def retry(
     request_id: str, *, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False
 ) -> None:
-    """Run a FAILED request again, over the tables as they are now."""
+    """Run a FAILED request again, over the present versions of the tables."""
     settings = open_settings(config, target)
-    with _service(settings) as service:
+    with closing(_service(settings)) as service:
         _print([service.retry(request_id)], settings, as_json=as_json)
 
 
@@ -112,16 +106,14 @@ def cancel(
 ) -> None:
     """Cancel a request that has not ended. A running one stops at its next heartbeat."""
     settings = open_settings(config, target)
-    with _service(settings) as service:
+    with closing(_service(settings)) as service:
         _print([service.cancel(request_id)], settings, as_json=as_json)
 
 
 @app.command()
 def work(
     *,
-    create_topics: Annotated[
-        bool, typer.Option("--create-topics", help="Create the topics if missing.")
-    ] = False,
+    create_topics: CreateTopics = False,
     until_idle: Annotated[
         float | None,
         typer.Option("--until-idle", min=0, help="End after this many seconds without a request."),
@@ -130,29 +122,28 @@ def work(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make reports until stopped, one at a time. Start more workers for more at once."""
+    """Create reports until stopped, one at a time. More workers create more at once."""
     from tidemark.reports.run import worker_of
 
-    settings = open_settings(config, target)
-    if create_topics:
-        ensure_topics(connection_of(settings), reports_of(settings))
+    settings = _settings(config, target, create_topics=create_topics)
     with Progress("reports", as_json=as_json) as progress:
         metrics = Metrics(settings.application_name)
         worker = worker_of(settings, on_progress=progress.show, metrics=metrics)
         progress.end_when_idle(until_idle, worker.stop)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: worker.stop())
+        on_stop_signal(worker.stop)
         with watched(settings, metrics, lambda: worker.listener.heartbeat):
             worker.run()
 
 
-@contextmanager
-def _service(settings: Settings) -> Iterator[ReportService]:
-    service = open_service(reports_of(settings), connection_of(settings))
-    try:
-        yield service
-    finally:
-        service.close()
+def _settings(config: Path, target: str | None, *, create_topics: bool) -> Settings:
+    settings = open_settings(config, target)
+    if create_topics:
+        ensure_topics(connection_of(settings), reports_of(settings))
+    return settings
+
+
+def _service(settings: Settings) -> ReportService:
+    return open_service(reports_of(settings), connection_of(settings))
 
 
 def _awaited(service: ReportService, row: StatusRow, seconds: float) -> StatusRow:
@@ -166,26 +157,27 @@ def _awaited(service: ReportService, row: StatusRow, seconds: float) -> StatusRo
 def _print(
     rows: list[StatusRow], settings: Settings, *, as_json: bool, show: bool = False, many: bool = False
 ) -> None:
-    console = Console()
     shown = [_with_report(row, settings) if show else row.public() for row in rows]
     if as_json:
         print_json(shown if many else shown[0])
         return
-    table = Table("request", "type", "status", "attempts", "by", "archive", "error")
-    for row in rows:
-        table.add_row(
-            Text(row.request.request_id),
-            Text(row.request.report_type),
+    columns = ("request", "type", "status", "attempts", "by", "archive", "error")
+    cells = [
+        (
+            row.request.request_id,
+            row.request.report_type,
             row.status.value,
-            str(row.attempts),
-            Text(escape_control_characters(row.request.requested_by)),
-            row.archive_ref or "",
-            Text(escape_control_characters(row.error_message or "") if row.status is Status.FAILED else ""),
+            row.attempts,
+            row.request.requested_by,
+            row.archive_ref,
+            row.error_message if row.status is Status.FAILED else None,
         )
-    console.print(table)
+        for row in rows
+    ]
+    stdout().print(table_of(columns, cells))
     for one in shown if show else []:
         if one.get("report"):
-            _print_report(console, one["report"])
+            _print_report(one["report"])
 
 
 def _with_report(row: StatusRow, settings: Settings) -> dict[str, Any]:
@@ -195,17 +187,17 @@ def _with_report(row: StatusRow, settings: Settings) -> dict[str, Any]:
     archived = archive.read(row.archive_ref)
     if archived is None:
         raise UsageError(
-            f"the archive has no {row.archive_ref}", hint="is `reports.archive.location` the workers'?"
+            f"the archive has no {row.archive_ref}",
+            hint="compare `reports.archive.location` with that of the workers",
         )
     return {**row.public(), "report": {**archived.summary, "rows": archived.rows()}}
 
 
-def _print_report(console: Console, report: dict[str, Any]) -> None:
-    rows = report["rows"]
-    table = Table(*(rows[0] if rows else ["(no rows)"]), title=report["request"]["reportType"])
-    for one in rows[:50]:
-        table.add_row(*(Text(escape_control_characters(str(value))) for value in one.values()))
-    console.print(table)
-    if len(rows) > 50:
-        console.print(f"… and {len(rows) - 50} more rows")
+def _print_report(report: dict[str, Any]) -> None:
+    rows, console = report["rows"], stdout()
+    columns = list(rows[0]) if rows else ["(no rows)"]
+    cells = [[str(value) for value in row.values()] for row in rows[:_MOST_ROWS]]
+    console.print(table_of(columns, cells, title=report["request"]["reportType"]))
+    if len(rows) > _MOST_ROWS:
+        console.print(f"… and {len(rows) - _MOST_ROWS} more rows")
     console.print_json(data=report["summary"])

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Annotated
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
 
-from tidemark.cli.options import DEFAULT_CONFIG, Config, Target, open_settings
+from tidemark.cli.options import DEFAULT_CONFIG, Config, Target, on_stop_signal, open_settings
+from tidemark.cli.output import stderr
 from tidemark.config.sections import MetricsSettings
 from tidemark.contract.errors import UsageError
 
-app = typer.Typer(help="Health, metrics, the console and the report API over HTTP.")
+app = typer.Typer(add_completion=False)
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def serve(
     *,
     host: Annotated[
@@ -25,13 +24,13 @@ def serve(
     port: Annotated[
         int | None, typer.Option("--port", "-p", help="Port; `metrics.port` by default, 0 for any free one.")
     ] = None,
-    every: Annotated[float, typer.Option("--every", min=0.5, help="Seconds between two looks.")] = 5.0,
+    every: Annotated[float, typer.Option("--every", min=0.5, help="Seconds between two reads.")] = 5.0,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
 ) -> None:
-    """Runs until stopped (Ctrl-C or SIGTERM). Reads beside a running ingest; writes nothing by itself.
+    """Runs until stopped (Ctrl-C or SIGTERM). Safe during an ingest; writes nothing by itself.
 
-    Everybody on this machine may read; payloads and changes need the token. Off loopback all needs it.
+    Every user of this machine may read; payloads and changes need the token. Off loopback everything needs it.
     """
     from tidemark.console.serving import serving
     from tidemark.platform.notebook import app_environment
@@ -40,20 +39,16 @@ def serve(
     settings = open_settings(config, target, environ=app_environment())
     at = _where(settings.metrics, host, port)
     with serving(settings, lambda: session_for(settings), at=at, every=every) as running:
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(f"Serving on {running.server.url}")
-        if running.made_up:
-            console.print(f"To see payloads and change things: {running.sign_in}")
-        else:
-            console.print(f"To see payloads and change things: {running.server.url}/sign-in, metrics.token")
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: running.server.end())
+        url = running.server.url
+        sign_in = running.sign_in if running.made_up else f"{url}/sign-in, metrics.token"
+        stderr().print(f"Serving on {url}\nTo see payloads and change things: {sign_in}")
+        on_stop_signal(running.server.end)
         while not running.server.wait(0.5):
             pass
 
 
 def _where(settings: MetricsSettings, host: str | None, port: int | None) -> MetricsSettings:
-    """Raises UsageError where the address can be reached from outside and there is no token."""
+    """Raises UsageError where others can reach the address and there is no token."""
     given = {"host": host, "port": port}
     values = {**settings.model_dump(), **{k: v for k, v in given.items() if v is not None}}
     try:

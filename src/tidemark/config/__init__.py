@@ -1,1 +1,1 @@
-"""The configuration as frozen, validated values. Everything wrong with a file is reported at once."""
+"""The configuration as frozen, validated values. All faults of a file are reported at once."""

@@ -1,4 +1,4 @@
-"""What every model of the configuration has in common: kebab-case keys, frozen values, no unknown key."""
+"""The base of every model of the configuration: kebab-case keys, frozen values, no unknown key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def kebab(name: str) -> str:
 
 
 class Misread(ValueError):
-    """A part of a value is wrong: which, and why. The part is shown where the value may be."""
+    """A part of a value is wrong. The part is shown only where the value may be shown."""
 
     def __init__(self, part: str, problem: str) -> None:
         super().__init__(problem)
@@ -22,8 +22,8 @@ class Misread(ValueError):
 class Section(BaseModel):
     """One section of the file. Keys are kebab-case there and snake_case here; unknown keys are faults.
 
-    `used_by` says for the documentation which part of Tidemark reads the section: Spark, the admin
-    client, the listener, and so on. A key that differs says so in its `json_schema_extra`.
+    `used_by` is documentation: the part of Tidemark that reads the section, such as Spark, the admin client
+    or the listener. A key with another reader has it in its `json_schema_extra`.
     """
 
     used_by: ClassVar[str] = ""

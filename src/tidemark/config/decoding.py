@@ -1,4 +1,4 @@
-"""How a stream's payloads are decoded and judged: formats, schema, dialects, rules, COB date."""
+"""How a stream's payloads are decoded and validated: formats, schema, dialects, rules, COB date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Format(StrEnum):
 
 
 class FieldOptions(Section):
-    """What the schema's DDL cannot say about one field."""
+    """Options of one field that the schema's DDL cannot express."""
 
     used_by: ClassVar[str] = "Spark"
 
@@ -49,7 +49,7 @@ class SchemaSource(Section):
 
 
 class CsvDialect(Section):
-    """RFC 4180 unless told otherwise. Columns are in schema order."""
+    """By default RFC 4180. Columns are in schema order."""
 
     used_by: ClassVar[str] = "Spark"
 
@@ -90,19 +90,19 @@ class AvroOptions(Section):
 
 
 class Rule(Section):
-    """A record is right if `expr` is true or null. All failing rules are reported."""
+    """A record is valid if `expr` is true or null. All violated rules are reported."""
 
     used_by: ClassVar[str] = "Spark"
 
-    name: str = Field(min_length=1, description="Name of the rule in dead letters; each its own.")
+    name: str = Field(min_length=1, description="Name of the rule in dead letters, unique in the stream.")
     expr: str = Field(min_length=1, description="A deterministic SQL expression over the decoded columns.")
-    message: str = Field("", description="What a person reads in the dead letter.")
+    message: str = Field("", description="Explanation for a person, in the dead letter.")
 
 
 class Cob(Section):
-    """Close-of-business date: where it comes from, and the rule that it must not lie in the future.
+    """Close-of-business date: its source, and the rule that it must not lie in the future.
 
-    A table that is partitioned by `cob_date` has it by these defaults without the section, if the schema has
+    These defaults also apply without the section to a table that is partitioned by `cob_date`, if the schema has
     a field `cob` and no column `cob_date`.
     """
 

@@ -1,4 +1,4 @@
-"""Where a table lies, as one small value that Spark SQL, the log reader and other processes can use."""
+"""The location of a table, as one small value for Spark SQL, the log reader and other processes."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ class TableRef:
 
     @property
     def sql(self) -> str:
-        """The table as Spark SQL names it, quoted whatever is in it."""
+        """The quoted name of the table in Spark SQL."""
         if self.path is not None:
             return f"delta.{_quoted(self.path)}"
         return ".".join(_quoted(part) for part in name_parts(self.name or ""))
 
     @property
     def dlq(self) -> TableRef:
-        """The dead letters' table beside it: `…_dlq`."""
-        return self.beside("_dlq")
+        """The table of its dead letters: `…_dlq`."""
+        return self.sibling("_dlq")
 
-    def beside(self, suffix: str) -> TableRef:
+    def sibling(self, suffix: str) -> TableRef:
+        """The table whose last name, or folder, has the suffix."""
         if self.path is not None:
             return TableRef(path=self.path.rstrip("/") + suffix)
         *front, last = name_parts(self.name or "")
@@ -61,7 +62,7 @@ class TableRef:
 
     @property
     def is_local(self) -> bool:
-        """A folder of this machine (or one mounted into it), rather than an object store or a catalog."""
+        """Whether it is a folder of this machine, also a mounted one, and not an object store or a catalog."""
         return self.path is not None and (self.path.startswith(("/", "file:")) or self.path[1:3] == ":\\")
 
     def __str__(self) -> str:
@@ -71,7 +72,7 @@ class TableRef:
 def name_parts(name: str) -> list[str]:
     """The parts of a dotted catalog name; a part may be in backquotes.
 
-    Raises ValueError where it is not one to three parts.
+    Raises ValueError unless there are one to three parts.
     """
     parts: list[str] = []
     position = 0
@@ -95,8 +96,8 @@ def is_folder(bucket: str) -> bool:
 
 
 def location(text: str, *, root: Path) -> str:
-    """A folder as written in the configuration, made absolute, in the one spelling that Hadoop gives it:
-    relative ones lie under `root`.
+    """A folder of the configuration as an absolute path, in the spelling of Hadoop; relative ones lie under
+    `root`.
 
     >>> location("file:///data//lake/./x/", root=Path("/"))
     'file:/data/lake/x'
@@ -114,8 +115,8 @@ def location(text: str, *, root: Path) -> str:
 
 
 def table_ref(destination: Destination, *, root: Path, scheme: str = "s3a") -> TableRef:
-    """Resolve a destination. `scheme` is what S3 buckets are reached by: `s3a` on open-source Spark,
-    `s3` on Databricks. Raises ValueError where the destination says too little or too much.
+    """Resolve a destination. `scheme` is that of S3 buckets: `s3a` on open-source Spark, `s3` on Databricks.
+    Raises ValueError unless the destination names exactly one place.
     """
     if destination.table is not None:
         if destination.bucket is not None or destination.path is not None:

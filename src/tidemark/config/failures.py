@@ -1,4 +1,4 @@
-"""Rules of a stream's own on how failures are classified; docs/failures.md says how they are asked."""
+"""A stream's own rules for the classification of failures; docs/failures.md explains their order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BackoffOptions(Section):
     used_by: ClassVar[str] = "pipeline"
 
     base: float = Field(1.0, gt=0, description="Seconds before the second attempt.")
-    factor: float = Field(2.0, ge=1, description="What each further wait is multiplied by.")
+    factor: float = Field(2.0, ge=1, description="Factor of each further wait.")
     cap: float = Field(30.0, gt=0, description="Longest wait in seconds.")
     jitter: float = Field(0.25, ge=0, lt=1, description="Share by which a wait is spread either way.")
 
@@ -25,17 +25,19 @@ class BackoffOptions(Section):
 
 
 class FailureRule(Section):
-    """What to do about a failure that fulfils every criterion given; at least one is needed."""
+    """What to do about a failure that fulfils every given criterion; at least one is needed."""
 
     used_by: ClassVar[str] = "pipeline"
 
-    name: str = Field(min_length=1, max_length=80, description="Shown in logs as the rule that decided.")
+    name: str = Field(min_length=1, max_length=80, description="Name of the rule in logs.")
     class_: str | None = Field(None, description="Regular expression on class names, with their package.")
     condition: str | None = Field(
         None,
         description="Regular expression on the whole Spark or Delta condition, e.g. `DELTA_CONCURRENT_.*`.",
     )
-    sqlstate: str | None = Field(None, pattern=r"^[0-9A-Z]{2,5}$", description="SQLSTATE, or how it starts.")
+    sqlstate: str | None = Field(
+        None, pattern=r"^[0-9A-Z]{2,5}$", description="SQLSTATE, or its first characters."
+    )
     http: tuple[int, ...] = Field((), description="HTTP statuses.")
     aws: tuple[str, ...] = Field((), description="AWS error codes, e.g. `SlowDown`.")
     kafka: tuple[str, ...] = Field((), description="Kafka error names, e.g. `_TRANSPORT`.")
@@ -43,7 +45,7 @@ class FailureRule(Section):
     action: Action = Field(description="What to do.")
     scope: Scope | None = Field(
         None,
-        description="How far it reaches; by default DLQ is RECORD, STOP is PROCESS, the rest DEPENDENCY.",
+        description="Scope of the failure; by default DLQ is RECORD, STOP is PROCESS, the rest DEPENDENCY.",
     )
     category: str = Field(
         "CONFIGURED", pattern=r"^[A-Z][A-Z0-9_]{0,39}$", description="Label in metrics and dead letters."

@@ -1,4 +1,4 @@
-"""The `kafka` section: the broker, the consumer and how both are reached safely."""
+"""The `kafka` section: the broker, the consumer and their security."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OWN_PROPERTIES = {
     "key.deserializer": "nothing: keys are read as bytes",
     "value.deserializer": "nothing: values are read as bytes",
 }
-"""Client properties that have a key of their own here, so that they mean the same to every client."""
+"""Client properties that have a key of their own, so that they mean the same to every client."""
 
 
 TLS_FILES = ("ca_file", "certificate_file", "key_file")
@@ -52,7 +52,7 @@ class Sasl(Section):
     used_by: ClassVar[str] = "Spark, admin client, listener"
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        "SCRAM-SHA-512", description="How the user proves the password."
+        "SCRAM-SHA-512", description="SASL mechanism."
     )
     username: str | None = Field(None, min_length=1, description="User name.")
     password: SecretStr | None = Field(None, description="Password; never printed.")
@@ -97,7 +97,7 @@ class Security(Section):
 
 
 class ConsumerSettings(Section):
-    """Keys that speak of group membership are the listener's, for what its own section leaves out."""
+    """Keys about group membership are defaults of the listener."""
 
     used_by: ClassVar[str] = "listener"
 
@@ -110,7 +110,7 @@ class ConsumerSettings(Section):
     )
     auto_offset_reset: Literal["earliest", "latest"] = Field(
         "earliest",
-        description="Where a stream that has no marks yet starts, unless it names `starting-offsets`.",
+        description="The start of a stream without marks, unless it names `starting-offsets`.",
         json_schema_extra={"used_by": "Spark, listener"},
     )
     enable_auto_commit: bool = Field(
@@ -127,14 +127,14 @@ class ConsumerSettings(Section):
         30_000, ge=1, description="Time without a heartbeat after which the group drops the member."
     )
     max_poll_records: int = Field(
-        500, ge=1, description="Records the listener hands over at a time; its `batch-size`."
+        500, ge=1, description="Records that the listener hands over at once; its `batch-size`."
     )
     fetch_max_wait_ms: int = Field(
         100,
         ge=0,
         description="Time the broker may wait for more data before it answers a fetch. After a failure the"
-        " fetch under way must return first, so a long one delays every retry. Spark's reads never wait: they"
-        " ask for offsets that are there.",
+        " current fetch must return first, so a long time delays every retry. Spark's reads never wait: they"
+        " request existing offsets.",
     )
     isolation_level: Literal["read_committed", "read_uncommitted"] = Field(
         "read_committed",
@@ -144,7 +144,7 @@ class ConsumerSettings(Section):
     client_id: str | None = Field(
         None,
         min_length=1,
-        description="Name under which the broker's own logs and quotas know the client.",
+        description="Name of the client in the broker's logs and quotas.",
         json_schema_extra={"used_by": "admin client, listener"},
     )
 

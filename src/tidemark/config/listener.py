@@ -1,4 +1,4 @@
-"""The listener: which topic, how batches are cut, and what becomes of a record that keeps failing."""
+"""The listener: its topics, its batches, and what happens to a record that keeps failing."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class JobExecutorOptions(Section):
     used_by: ClassVar[str] = "listener"
 
     job_id: int = Field(gt=0, description="The job; it gets the parameters `batch`, `result` and `attempt`.")
-    location: str = Field(min_length=1, description="Folder (a volume's path) where batches are laid down.")
-    poll_interval: float = Field(5.0, gt=0, description="Seconds between two looks at the run.")
+    location: str = Field(min_length=1, description="Folder (a volume's path) that batches are written to.")
+    poll_interval: float = Field(5.0, gt=0, description="Seconds between two queries of the run's state.")
     timeout: float = Field(
-        3600.0, gt=0, description="Seconds after which the run is cancelled and has failed."
+        3600.0, gt=0, description="Seconds after which the run is cancelled and counts as failed."
     )
 
 
 class Listener(Section):
-    """An at-least-once consumer group (`adr-listen-at-least-once.md`)."""
+    """An at-least-once consumer group."""
 
     used_by: ClassVar[str] = "listener"
 
@@ -60,7 +60,7 @@ class Listener(Section):
     )
     group_id: str = Field(min_length=1, description="Consumer group.")
     handler: str | None = Field(
-        None, description="What is called with each batch, as `package.module:function`."
+        None, description="Function that takes each batch, as `package.module:function`."
     )
     job: JobExecutorOptions | None = Field(None, description="Run batches as a Databricks job instead.")
     batch_size: int = Field(500, ge=1, description="A batch is handed over at this many records …")
@@ -71,31 +71,34 @@ class Listener(Section):
         4,
         ge=1,
         le=32767,
-        description="The exit condition: failures of one offset after which it is given up.",
+        description="Failures of one offset after which `on-exhausted` applies.",
     )
     on_exhausted: Literal["dead-letter", "stop"] = Field(
-        "dead-letter", description="What giving up means: the DLQ topic, or stop with exit code 1."
+        "dead-letter",
+        description="After the last attempt: publish to the DLQ topic, or stop with exit code 1.",
     )
     on_outage: Literal["pause", "dead-letter"] = Field(
         "pause",
-        description="Failures of a dependency: wait for it without end, or count them as attempts too.",
+        description="Failures of a dependency: wait for it without a limit, or count them as attempts too.",
     )
     retry: RetryBackoff = Field(default_factory=RetryBackoff)
     dlq_topic: str | None = Field(None, description="DLQ topic; `{topic}-dlq` by default.")
     dlq_timeout: float = Field(30.0, gt=0, description="Seconds to wait for the DLQ's acknowledgements.")
     max_dlq_failures: int = Field(
-        5, ge=1, description="Failed tries to dead-letter in a row after which the listener stops."
+        5, ge=1, description="Consecutive failures to publish a dead letter after which the listener stops."
     )
     max_dead_letters_in_a_row: int | None = Field(
-        None, ge=1, description="Stop rather than dead-letter more records than this with no success between."
+        None, ge=1, description="Stop after this many consecutive dead letters without a successful record."
     )
-    auto_offset_reset: Reset = Field(Reset.EARLIEST, description="Where a partition without a commit starts.")
+    auto_offset_reset: Reset = Field(Reset.EARLIEST, description="The start of a partition without a commit.")
     on_data_loss: OnDataLoss = Field(
         OnDataLoss.STOP,
-        description="A position that the broker has not got (any more): stop, or go on at earliest.",
+        description="A position that the broker does not have (any more): stop, or continue at earliest.",
     )
     assignor: Assignor = Field(Assignor.COOPERATIVE, description="partition.assignment.strategy.")
-    max_poll_interval: float = Field(300.0, ge=1, description="Seconds; polling goes on while a batch runs.")
+    max_poll_interval: float = Field(
+        300.0, ge=1, description="Seconds; polling continues while a batch runs."
+    )
     session_timeout: float = Field(
         30.0, ge=1, description="Seconds without a heartbeat until the broker gives up."
     )

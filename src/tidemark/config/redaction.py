@@ -1,6 +1,6 @@
-"""What must not be shown: secrets in values that go to people, logs or errors.
+"""Masks secrets in values for people, logs and errors.
 
-What is not clearly over is masked too: of two readings of a text the one is taken that hides more.
+An ambiguous text is masked: of two possible readings the one that hides more counts.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _NOT_SECRET = {"service-credential", "secret-fields"}
-"""Names of things that are no secret themselves."""
+"""Names that match, but hold no secret."""
 _SECRET_TEXT = (
-    # A password may hold `/`, `:` and `@` that nobody encoded: up to the last `@` of the word.
+    # A password may contain unencoded `/`, `:` and `@`: mask up to the last `@` of the word.
     (re.compile(r"(?<=://)([^\s/:\"']{0,1000}):(?:[^\s\"'<>]{0,1000}|\S{0,1000})(?=@)"), rf"\1:{MASK}"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {MASK}"),
     (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{12,}"), rf"\1{MASK}"),
@@ -29,11 +29,11 @@ _NAMED = re.compile(
     r"""|\(\s*["'](?P<first>[\w.-]+)["']\s*,\s*(?=\S)"""
     r"""|(?<!\S)--(?P<option>[\w.-]+)[ =]+(?=\S)"""
 )
-"""A name and what parts it from its value: `name=`, `"name":`, `['name'] =`, `('name',`, `--name`."""
+"""A name and the separator before its value: `name=`, `"name":`, `['name'] =`, `('name',`, `--name`."""
 _END = re.compile(
     r"""\s|["'<>;,&)\]}]+(?:\s|$)|["'<>;,&)\]}]\s*(?:["'<>;,&)\]}]|\\*["']?[\w.-]+\\*["']?[ \t]*[=:])"""
 )
-"""Where a value without quotes ends. A single delimiter within it does not end it."""
+"""The end of a value without quotes. A single delimiter within it does not end it."""
 _SCHEME = re.compile(r"(?i)(?:bearer|basic|digest|negotiate)\s+")
 _PLAIN = re.compile(r"(?:null|None|true|True|false|False)(?=[\s,;&)\]}\"']|$)")
 _QUOTED = re.compile(r"""[bBrRuU]{0,2}(\\*)(["'])""")
@@ -41,22 +41,22 @@ _QUOTES = {quote: re.compile(rf"(?<!\\)(\\*){quote}") for quote in ('"', "'")}
 
 
 def is_secret_name(name: str, further: Collection[str] = ()) -> bool:
-    """Whether a key of that name holds something that must not be shown."""
+    """Whether the value of a key of that name must not be shown."""
     if name.lower() in {f.lower() for f in further}:
         return True
     return name not in _NOT_SECRET and bool(_SECRET_NAME.search(name))
 
 
 def masked_text(text: str) -> str:
-    """The text with the secrets inside it masked: passwords in URLs, bearer tokens, and values of secret
-    names as properties, JAAS entries, options, JSON and Python write them.
+    """The text with its secrets masked: passwords in URLs, bearer tokens, and values of secret names in the
+    syntax of properties, JAAS entries, options, JSON and Python.
     """
     for pattern, replacement in _SECRET_TEXT:
         text = pattern.sub(replacement, text)
     shown: list[str] = []
     at = 0
     while (found := _NAMED.search(text, at)) is not None:
-        # What belongs to a name that is no secret may name one: `sasl.jaas.config=… password=…`.
+        # The value of another name may contain a secret name: `sasl.jaas.config=… password=…`.
         start = end = found.end()
         if is_secret_name(found["name"] or found["first"] or found["option"]):
             start, end = _secret(text, start)
@@ -66,7 +66,7 @@ def masked_text(text: str) -> str:
 
 
 def _secret(text: str, start: int) -> tuple[int, int]:
-    """Where the value at `start` begins and ends. Quotes around it stay."""
+    """The begin and end of the secret value at `start`, without its quotes."""
     if scheme := _SCHEME.match(text, start):
         start = scheme.end()
     if _PLAIN.match(text, start):
@@ -80,9 +80,9 @@ def _secret(text: str, start: int) -> tuple[int, int]:
 
 
 def _closing_quote(text: str, at: int, opening: re.Match[str]) -> int:
-    """Where a text that began with `opening` ends, with the text itself if nothing closes it.
+    """The end of a text that begins with `opening`; the end of `text` if nothing closes it.
 
-    Within a text that is itself quoted its quotes have a backslash before them, and its backslashes are two.
+    Inside a quoted text the quotes have a backslash before them, and backslashes are doubled.
     """
     escapes = len(opening[1])
     for found in _QUOTES[opening[2]].finditer(text, at):

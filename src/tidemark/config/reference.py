@@ -33,20 +33,20 @@ An unknown key is a fault, never ignored. Two keys that contradict each other ar
 at the top. A key that stands in both places with two values is a fault.
 
 **Environment variables.** `${NAME}` is filled in from the environment, `${NAME:default}` has a default, which
-may hold another `${…}`; `$${` stands for `${` itself. A variable that is not set and has no default is
-a fault. A value that ends up empty counts as not written.
+may contain another `${…}`; `$${` stands for `${` itself. A variable that is not set and has no default is
+a fault. A value that is empty after that counts as not written.
 
 **Targets.** `--target prod` lays `tidemark.prod.yml` (or `tidemark-prod.yml`; for `application.yml`,
 `application-prod.yml`) over the file: sections are merged, values and lists replaced, and a key without
-a value (`bucket:`) takes the base file's away. A target without a file is a fault.
+a value (`bucket:`) removes the base file's. A target without a file is a fault.
 
 **Paths.** Schema and certificate files are relative to the folder of the configuration file. Destinations,
 `checkpoint-root` and `state-dir` are relative to the project: the folder of the configuration file, or its
 parent where that folder is called `conf` or `config`. A `bucket` that starts with `/`, `.` or `~`, or names
 a scheme, is a folder; any other is an S3 bucket.
 
-**Schemas by name.** A stream that names no `schema` has `schemas/<stream>.ddl`, `.avsc` or `.json`, the first
-that is there.
+**Schemas by name.** A stream without `schema` has `schemas/<stream>.ddl`, `.avsc` or `.json`, the first
+that exists.
 
 **Secrets** are never printed: not by `check`, not in logs, not in errors. Values that the environment gave
 are not shown in errors either.
@@ -54,8 +54,8 @@ are not shown in errors either.
 **Scalars** are read as YAML 1.2 does: only `true` and `false` are truth values; dates and numbers with
 leading zeros are text.
 
-Column *used by*: who reads the key. Spark has no group membership, so keys that speak of one reach the
-listener alone; the admin client is what reads topics and writes group offsets.
+Column *used by*: the reader of the key. Spark has no group membership, so keys about one are for the
+listener alone; the admin client reads topics and writes group offsets.
 """
 
 
@@ -75,7 +75,7 @@ HEAD = ("| key | type | default | used by | meaning |", "| --- | --- | --- | ---
 
 
 def sections(model: type[Section], at: str = "") -> Iterator[tuple[str, type[Section]]]:
-    """Every section of the file by its key path, parents first; `<name>` stands for a name of the user's."""
+    """Every section of the file by its key path, parents first; `<name>` stands for a user's own name."""
     yield at, model
     for key, field in keys_of(model).items():
         for inner in sections_in(field.annotation):

@@ -1,4 +1,4 @@
-"""The report workflow: topic and group, database, archive, lease and retries (`report-requests.md`)."""
+"""The report workflow: topic and group, database, archive, lease and retries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ArchiveOptions(Section):
 
 
 class ReportSource(Section):
-    """A landed table that strategies read, and what its columns mean to them."""
+    """A landed table that strategies read, and the roles of its columns."""
 
     used_by: ClassVar[str] = "report worker"
 
@@ -53,7 +53,7 @@ class Reports(Section):
     workers: int = Field(
         1,
         ge=1,
-        description="Workers that run side by side, each a run of its own; more than one need PostgreSQL.",
+        description="Workers that run at the same time, each in a separate run; more than one need PostgreSQL.",
     )
     partitions: int = Field(6, ge=1, description="Partitions of the topics, when they are created.")
     replication: int = Field(1, ge=1, description="Replication factor of the topics, when they are created.")
@@ -61,23 +61,23 @@ class Reports(Section):
     retry: RetryBackoff = Field(default_factory=RetryBackoff)
     lease: float = Field(60.0, gt=0, description="Seconds IN_PROGRESS lasts without a heartbeat.")
     sweep_interval: float = Field(
-        10.0, gt=0, description="Seconds between two looks at the outbox and the leases."
+        10.0, gt=0, description="Seconds between two sweeps of the outbox and the leases."
     )
     publish_grace: float = Field(
         10.0,
         ge=0,
-        description="Seconds after submission when an unpublished row is published by the sweeper.",
+        description="Seconds after submission after which the sweeper publishes an unpublished row.",
     )
     republish_after: float = Field(
         3600.0, gt=0, description="Seconds after which a request still SUBMITTED is published again."
     )
-    max_crashes: int = Field(5, ge=1, description="Workers a request may take down before it is FAILED.")
+    max_crashes: int = Field(5, ge=1, description="Workers that a request may crash before it is FAILED.")
     archive: ArchiveOptions = Field(default_factory=ArchiveOptions)
     breaker: BreakerSettings | None = Field(
-        None, description="Of the archive; the file's `breaker` by default."
+        None, description="Breaker of the archive; the file's `breaker` by default."
     )
     sources: dict[str, ReportSource] = Field(
-        default_factory=dict, description="Landed tables by the name a request calls them (`source`)."
+        default_factory=dict, description="Landed tables by their name in a request (`source`)."
     )
     assignor: Assignor = Field(Assignor.COOPERATIVE, description="partition.assignment.strategy.")
     max_poll_interval: float = Field(
@@ -110,7 +110,7 @@ class Reports(Section):
         return self
 
     def as_listener(self) -> Listener:
-        """One request an execution; exhausted ones are dead-lettered, whatever failed."""
+        """A listener for one request at a time; exhausted ones are dead-lettered, whatever failed."""
         return Listener(
             topics=(self.topic,),
             group_id=self.group_id,

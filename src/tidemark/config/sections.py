@@ -1,4 +1,4 @@
-"""The sections of the file besides `kafka` and the streams: storage, breaker, metrics, logs."""
+"""The sections other than `kafka` and the streams: storage, breaker, metrics, logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Application(Section):
 
 
 class S3Settings(Section):
-    """How `s3a://` is reached. On Databricks leave it out: Unity Catalog has the credentials."""
+    """Access to `s3a://`. Leave it out on Databricks: Unity Catalog has the credentials."""
 
     used_by: ClassVar[str] = "Spark, report archive"
 
@@ -58,7 +58,7 @@ class NativeIdempotency(Section):
 
     enabled: bool = Field(
         True,
-        description="Mode of streams that name none: `true` is kafka-native, `false` is fingerprint. "
+        description="Mode of streams without one: `true` is kafka-native, `false` is fingerprint. "
         "`false` contradicts a stream with `mode: kafka-native`.",
     )
 
@@ -73,7 +73,8 @@ class Connector(Section):
     used_by: ClassVar[str] = "Spark"
 
     topics: dict[str, Stream] = Field(
-        min_length=1, description="The streams by name. The name goes into the table's ledger: it stays."
+        min_length=1,
+        description="The streams by name. The name is part of the table's ledger and cannot change.",
     )
 
 
@@ -85,7 +86,7 @@ class BreakerSettings(Section):
     used_by: ClassVar[str] = "pipeline, reports"
 
     failure_threshold: int = Field(5, ge=1, description="Failures in a row that open it.")
-    open_seconds: float = Field(60, gt=0, description="Seconds until one probe is let through.")
+    open_seconds: float = Field(60, gt=0, description="Seconds until one probe is allowed.")
     success_threshold: int = Field(3, ge=1, description="Successful probes that close it.")
 
 
@@ -123,12 +124,12 @@ class MetricsSettings(Section):
 class LoggingSettings(Section):
     used_by: ClassVar[str] = "all commands"
 
-    format: Literal["console", "json"] = Field("console", description="Lines for people or for programs.")
+    format: Literal["console", "json"] = Field("console", description="Log lines for people or for programs.")
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="Of Tidemark's own lines."
+        "INFO", description="Level of Tidemark's own lines."
     )
     spark_level: Literal["DEBUG", "INFO", "WARN", "ERROR", "OFF"] = Field(
-        "ERROR", description="Of Spark's own lines.", json_schema_extra={"used_by": "Spark"}
+        "ERROR", description="Level of Spark's own lines.", json_schema_extra={"used_by": "Spark"}
     )
     secret_fields: tuple[str, ...] = Field(
         (), description="Further names of log fields to mask, besides passwords, tokens, keys and payloads."

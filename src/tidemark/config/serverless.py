@@ -1,4 +1,4 @@
-"""What a configuration asks for that serverless compute cannot run."""
+"""The keys of a configuration that serverless compute cannot run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ CLASSIC_OR_NATIVE = (
     "use kafka-native, or run this stream on a job cluster: tidemark bundle compute job-cluster"
 )
 NEEDS = {
-    Mode.MERGE: "MERGE takes its transaction from session settings, of which serverless compute takes none",
-    Mode.FINGERPRINT: "its memory needs session settings and localCheckpoint, which serverless compute lacks",
+    Mode.MERGE: "MERGE needs session settings for its transaction, which serverless compute does not allow",
+    Mode.FINGERPRINT: "its memory needs session settings and localCheckpoint, which serverless compute does not have",
 }
 """Why a mode does not run there."""
 
 
 def serverless_faults(settings: Settings) -> Iterator[Fault]:
-    """Each key that a job on serverless compute would stop at, with what to do."""
+    """Each key that would stop a job on serverless compute, with what to do."""
     for name, stream in settings.streams.items():
         mode = stream.idempotency.mode
         if mode in NEEDS and stream.destination is not None:
@@ -31,6 +31,6 @@ def serverless_faults(settings: Settings) -> Iterator[Fault]:
     if not root.startswith(("/Volumes/", "/Workspace/")):
         yield settings.fault(
             ("checkpoint-root",),
-            f"{root} is not there on serverless compute, whose own disk is gone after each run",
+            f"{root} does not exist on serverless compute, whose own disk is deleted after each run",
             "a volume: /Volumes/<catalog>/<schema>/checkpoints",
         )

@@ -1,4 +1,4 @@
-"""The whole configuration: `ConfigurationFile` mirrors the file, `Settings` is what the rest works with."""
+"""The whole configuration: `ConfigurationFile` mirrors the file, `Settings` has the resolved values."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class ConfigurationFile(Section):
     state_dir: str = Field(
         ".tidemark",
         min_length=1,
-        description="Local folder for what outlives a process: jars, breaker states, the local broker.",
+        description="Local folder for files that outlive a process: jars, breaker states, the local broker.",
         json_schema_extra={"used_by": "all commands"},
     )
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Validated, resolved and frozen; picklable. Made by `load_settings` or `parse_settings` only.
+    """Validated, resolved, frozen and picklable values of `load_settings` or `parse_settings`.
 
     Streams have their idempotency mode and starting offsets filled in. `root` is the project's
     folder: that of the configuration file, or its parent where that one is called `conf` or `config`.
@@ -89,7 +89,7 @@ class Settings:
     places: Mapping[KeyPath, Place] = field(default_factory=dict, repr=False, compare=False)
 
     def stream(self, name: str) -> Stream:
-        """The stream of that name. Raises UsageError with the names there are."""
+        """The stream of that name. Raises UsageError with the known names."""
         if name not in self.streams:
             near = get_close_matches(name, self.streams, n=1, cutoff=0.5)
             raise UsageError(
@@ -103,7 +103,7 @@ class Settings:
         return table_ref(destination, root=self.root, scheme=scheme)
 
     def tables(self, name: str, *, scheme: str = "s3a") -> dict[str, TableRef]:
-        """What the stream writes: `decoded` and `landing`, those of the two that it has."""
+        """The tables that the stream writes: `decoded`, `landing`, or both."""
         stream = self.stream(name)
         found: dict[str, TableRef] = {}
         if stream.destination is not None:
@@ -113,19 +113,19 @@ class Settings:
         return found
 
     def path_of(self, written: str) -> Path:
-        """A file that the configuration names (schemas, certificates): relative to the file's folder."""
+        """A file that the configuration names (schemas, certificates), relative to the file's folder."""
         return self.config_dir / os.path.expanduser(written)
 
     def location(self, written: str) -> str:
-        """A folder that the configuration names, absolute: relative to the project's folder."""
+        """The absolute path of a folder that the configuration names, relative to the project's folder."""
         return location(written, root=self.root)
 
     def fault(self, path: KeyPath, problem: str, hint: str = "") -> Fault:
-        """A fault that a later check found, with the file and line of the key that causes it."""
-        return fault_at(self.places, path, problem, hint, file=str(self.file or "configuration"))
+        """A fault of a later check, with the file and line of its key."""
+        return fault_at(self.places, (path, problem, hint), file=str(self.file or "configuration"))
 
     def redacted(self) -> dict[str, Any]:
-        """Every key and value in force, secrets masked: what a person or a log may see."""
+        """Every key and value in force, with secrets masked, for people and logs."""
         return redacted(self.source)
 
 
@@ -138,7 +138,7 @@ def settings_of(
     target: str | None = None,
     places: Mapping[KeyPath, Place] | None = None,
 ) -> Settings:
-    """Resolve the file's model: defaults that depend on other keys, and every relative folder."""
+    """Resolve defaults that depend on other keys, and every relative folder."""
     default_mode = Mode.KAFKA_NATIVE if model.kafka_native.idempotency.enabled else Mode.FINGERPRINT
     streams: dict[str, Stream] = {}
     for name, stream in model.connector.topics.items():
@@ -172,7 +172,7 @@ def settings_of(
 
 
 def _with_absolute_files(kafka: KafkaSettings, config_dir: Path) -> KafkaSettings:
-    """Certificates lie beside the configuration, wherever the process was started."""
+    """Certificates are relative to the configuration's folder, not to that of the process."""
     tls = kafka.security.tls
     written = {name: getattr(tls, name) for name in TLS_FILES}
     absolute = {name: str(config_dir / os.path.expanduser(file)) for name, file in written.items() if file}

@@ -1,4 +1,4 @@
-"""One stream: an entry of `connector.topics`, the Kafka topic it reads and where it lands."""
+"""One stream: an entry of `connector.topics`, with its Kafka topic and its tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemark.config.failures import FailureRule
 
 
 class Destination(Section):
-    """Where a table lies: a catalog name (`table`), or a folder (`bucket` and `path`)."""
+    """The location of a table: a catalog name (`table`), or a folder (`bucket` and `path`)."""
 
     used_by: ClassVar[str] = "Spark"
 
@@ -50,7 +50,7 @@ class Processing(Section):
     max_batch_size: int = Field(
         1_000_000, ge=1, description="Upper bound of records in a micro-batch (maxOffsetsPerTrigger)."
     )
-    poll_interval: float = Field(0.5, ge=0, description="Seconds between two looks for new records.")
+    poll_interval: float = Field(0.5, ge=0, description="Seconds between two polls for new records.")
     max_retries: int = Field(3, ge=0, description="Retries of a failed step: 3 retries are 4 attempts.")
     retry_deadline: float = Field(
         300, gt=0, description="Seconds after which a step is not retried any more."
@@ -58,7 +58,7 @@ class Processing(Section):
     max_commit_retries: int = Field(15, ge=0, description="Retries of a Delta commit after a conflict.")
     on_exhausted: Literal["dead-letter", "pause"] = Field(
         "dead-letter",
-        description="What becomes of a batch when retries are exhausted or the breaker is open.",
+        description="What happens to a batch when retries are exhausted or the breaker is open.",
     )
     max_bad_share: float | None = Field(
         None,
@@ -67,7 +67,7 @@ class Processing(Section):
         description="A batch with a larger share of bad records stops the stream, unpublished.",
     )
     rejected_in_memory: int = Field(
-        1000, ge=1, le=10_000, description="Rejected records taken along in the pass over the batch."
+        1000, ge=1, le=10_000, description="Rejected records that the pass over the batch keeps in memory."
     )
     min_partitions: int | None = Field(
         None, ge=1, description="Spark tasks to read a batch with, if more than Kafka partitions."
@@ -97,7 +97,7 @@ class Mode(StrEnum):
 
 
 class Idempotency(Section):
-    """How a record is kept from landing twice. The marks do it in every mode; the others add to them."""
+    """How duplicates are prevented. The marks do it in every mode; the other modes add to them."""
 
     used_by: ClassVar[str] = "Spark"
 
@@ -108,15 +108,15 @@ class Idempotency(Section):
         "`kafka-native.idempotency.enabled` says.",
     )
     content: tuple[Literal["key", "value", "headers"], ...] = Field(
-        ("key", "value"), min_length=1, description="fingerprint: what the SHA-256 is taken of."
+        ("key", "value"), min_length=1, description="fingerprint: the parts of a record in the SHA-256."
     )
     retention: float = Field(
-        86_400, gt=0, description="fingerprint: seconds that a content is remembered, at least."
+        86_400, gt=0, description="fingerprint: minimum seconds that a content is remembered."
     )
     cleanup_interval: float = Field(
         3_600,
         gt=0,
-        description="fingerprint: seconds between two clean-ups of what is older, also without traffic.",
+        description="fingerprint: seconds between two clean-ups of older contents, also without traffic.",
     )
     merge_keys: tuple[str, ...] = Field(
         (),
@@ -137,11 +137,11 @@ class DeadLetterOptions(Section):
         "headers", description="Original bytes with headers, or the version 1.0 JSON envelope."
     )
     retention: int | None = Field(
-        None, gt=0, description="Seconds the DLQ topic keeps dead letters; broker's default."
+        None, gt=0, description="Seconds the DLQ topic keeps dead letters; by default the broker's."
     )
     keep_table: bool = Field(
         False,
-        description="`tidemark ingest` keeps the DLQ table too; else `tidemark dead-letters stream` does.",
+        description="`tidemark ingest` writes the DLQ table too; otherwise `tidemark dead-letters stream` does.",
     )
     publish_timeout: float = Field(
         30, gt=0, description="Seconds to wait for all acknowledgements of a batch."
@@ -149,7 +149,7 @@ class DeadLetterOptions(Section):
 
 
 class Landing(Section):
-    """The raw envelope of every record, whatever its payload is worth, in a table of its own."""
+    """A raw table: the envelope of every record, valid or not."""
 
     used_by: ClassVar[str] = "Spark"
 
@@ -157,7 +157,7 @@ class Landing(Section):
 
 
 class Stream(Section):
-    """A Kafka topic and where it lands."""
+    """A Kafka topic and its tables."""
 
     used_by: ClassVar[str] = "Spark"
 
@@ -169,20 +169,20 @@ class Stream(Section):
         json_schema_extra={"used_by": "Spark, admin client"},
     )
     supported_formats: tuple[Format, ...] = Field(
-        (Format.JSON,), min_length=1, description="Formats to expect. With one there is no detection."
+        (Format.JSON,), min_length=1, description="The possible formats. With one there is no detection."
     )
     schema_: SchemaSource | None = Field(None, description="Required unless the stream only lands raw.")
     fields: dict[str, FieldOptions] = Field(default_factory=dict, description="Options per field.")
     strict: bool = Field(True, description="Reject JSON objects that name a key twice.")
     unknown_fields: Literal["ignore", "keep", "reject"] = Field(
-        "ignore", description="Fields that the schema does not know: counted, kept in `_extra`, or rejected."
+        "ignore", description="Fields that are not in the schema: counted, kept in `_extra`, or rejected."
     )
     decoder: str | None = Field(
         None,
-        description="Name of an installed decoder (entry point `tidemark.decoders`) that takes the payload"
-        " out of what the topic wraps it in, before the formats are told apart.",
+        description="Name of an installed decoder (entry point `tidemark.decoders`) that unwraps the payload"
+        " before its format is detected.",
     )
-    tombstones: Literal["skip", "reject"] = Field("skip", description="What becomes of a null value.")
+    tombstones: Literal["skip", "reject"] = Field("skip", description="What happens to a null value.")
     csv: CsvDialect = Field(default_factory=CsvDialect)
     avro: AvroOptions = Field(default_factory=AvroOptions)
     cob: Cob | None = Field(None, description="COB date, derived and checked.")
@@ -190,7 +190,7 @@ class Stream(Section):
     enrich: dict[str, str] = Field(
         default_factory=dict, description="Column to deterministic SQL expression over the decoded columns."
     )
-    processing_version: str = Field("1.0", description="Lands in the column `processing_version`.")
+    processing_version: str = Field("1.0", description="Value of the column `processing_version`.")
     destination: Destination | None = Field(None, description="The decoded table.")
     landing: Landing | None = Field(None, description="The raw table.")
     processing: Processing = Field(default_factory=Processing)
@@ -198,14 +198,14 @@ class Stream(Section):
     dead_letter: DeadLetterOptions = Field(default_factory=DeadLetterOptions)
     failures: tuple[FailureRule, ...] = Field(
         (),
-        description="Own rules on how failures are classified, asked first (docs/failures.md).",
+        description="Rules for the classification of failures, before the built-in ones (docs/failures.md).",
     )
     starting_offsets: Literal["earliest", "latest"] | None = Field(
-        None, description="Where a new stream starts; by default the consumer's auto-offset-reset."
+        None, description="The start of a new stream; by default the consumer's auto-offset-reset."
     )
     on_data_loss: Literal["stop", "continue"] = Field(
         "stop",
-        description="When retention took records that were not read: stop, or record the range and go on.",
+        description="When retention deleted unread records: stop, or record the range and continue.",
     )
     schema_evolution: Literal["fixed", "add-columns"] = Field(
         "fixed",

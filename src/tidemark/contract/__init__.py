@@ -1,4 +1,5 @@
-"""The vocabulary every other room shares: records, marks, routes, failure codes, errors.
+"""The vocabulary that every other package shares: records, marks, routes, failure codes, errors.
 
-Imports nothing of ours and nothing heavy, so that the listener and the CLI can use it without Spark.
+It imports no other package of Tidemark and no large library, so that the listener and the CLI use it
+without Spark.
 """

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt (`reliability-guarantees.md`, Exponential Backoff)."""
+"""Exponential backoff: the wait before the next attempt."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 class Backoff:
     """Seconds before attempt n + 1: `base * factor^(n-1)`, spread by `jitter` either way, at most `cap`.
 
-    At the cap the wait is drawn from below it, never exactly at it, so that writers that failed
-    together do not come back together.
+    At the cap the wait is drawn from below it, so that writers that failed together do not retry together.
     """
 
     base: float = 1.0
@@ -31,7 +30,7 @@ class Backoff:
         *,
         retry_after: float | None = None,
     ) -> float:
-        """The wait in seconds. `retry_after`, what the other side asked for, is a floor within the cap."""
+        """The wait in seconds. `retry_after`, as requested by the other side, is a minimum within the cap."""
         raw = self.raw(failures)
         spread = uniform(raw * (1 - self.jitter), min(self.cap, raw * (1 + self.jitter)))
         return max(spread, min(retry_after or 0.0, self.cap))

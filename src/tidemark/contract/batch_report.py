@@ -1,4 +1,4 @@
-"""What one batch came to, in plain values: for logs, metrics and whoever watches a stream."""
+"""The result of one batch in plain values, for logs, metrics and observers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tidemark.contract.marks import Marks
 class BatchReport:
     """One batch in numbers: read = accepted + rejected + skipped + duplicate, always.
 
-    `version` is the table version it made, None where nothing had to be written. `marks` are those after
-    it, `ends` the topic's end offsets right after it (None where the broker did not tell). `failures`
-    counts the rejected per failure code; its keys are of the closed list. `newest` is the highest record
-    timestamp read (UTC, without zone). Files and bytes are those the commit added to the table. `copies`:
-    duplicates by content, of `duplicate`; None where contents were not looked at. `conflicts`: duplicates by
-    coordinates whose row in the table has other content.
+    `version` is the table version of its commit, None where nothing had to be written. `marks` are the marks
+    after it, `ends` the topic's end offsets right after it (None where the broker did not answer). `failures`
+    counts the rejected records by failure code. `newest` is the highest record timestamp read (UTC, without
+    zone). Files and bytes are those that the commit added to the table. `copies` counts the part of
+    `duplicate` that are duplicates by content; None where contents were not compared. `conflicts` counts the
+    duplicates by coordinates whose row in the table has other content.
     """
 
     stream: str
@@ -47,7 +47,7 @@ class BatchReport:
 
     @property
     def lag(self) -> int | None:
-        """Records still to read, at most: offsets have holes. None where the ends are not known."""
+        """An upper bound of the unread records: offsets have gaps. None where the ends are unknown."""
         if self.ends is None:
             return None
         return sum(max(0, end - self.marks.at(p)) for p, end in self.ends.items())

@@ -1,4 +1,4 @@
-"""The correlation id of a record: from its headers, or made from its coordinates."""
+"""The correlation id of a record, from its headers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _LONGEST = 200
 
 
 def correlation_id_of(headers: Sequence[tuple[str, bytes | None]], otherwise: str) -> str:
-    """`traceparent`, else `correlation_id` (or `X-Correlation-Id`), else `otherwise`. Of a repeated header
-    the last one counts: later ones correct earlier ones.
+    """`traceparent`, else `correlation_id` (or `X-Correlation-Id`), else `otherwise`. The last of repeated
+    headers counts.
     """
     for name in CORRELATION_HEADERS:
         value = next((v for n, v in reversed(headers) if n == name), None)

@@ -1,4 +1,4 @@
-"""A dead letter as a row: names and shapes of the DLQ table and of the status table beside it."""
+"""A dead letter as a row: names and types of the DLQ table and of its status table."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ HEADER_BUDGET: Final = 16 * 1024
 """Bytes that a dead letter reserves for headers."""
 REPLAY_PREFIX: Final = "__dlq.replay."
 REPLAYED_FROM: Final = f"{REPLAY_PREFIX}coordinates"
-"""Header of a record that was published again: the dead letter it came from. Exempts it from fingerprints."""
+"""Header of a republished record: the coordinates of its dead letter. Exempts it from fingerprints."""
 REPLAY_COUNT: Final = f"{REPLAY_PREFIX}count"
 
 ENVELOPE_VERSION: Final = "1.0"
 BASE64_PREFIX: Final = "base64:"
-"""A key or value that is no UTF-8 text, or begins with these very characters, is base64 behind them."""
+"""The prefix of a base64 key or value: one that is not UTF-8 text, or that begins with these characters."""
 
 UNKNOWN_CODE: Final = "UNKNOWN"
-"""The failure code of a dead letter that another program wrote: codes are ours alone."""
+"""The failure code of a dead letter that another program wrote."""
 
 DEAD_LETTER_ID: Final = "letter_id"
 
@@ -33,20 +33,19 @@ DEAD_LETTER_DDL: Final = (
     "payload_format STRING, payload_omitted BIGINT, retriable BOOLEAN, replay_count INT, "
     "written_as STRING, failed_at TIMESTAMP, dlq_topic STRING, dlq_partition INT, dlq_offset BIGINT"
 )
-"""One row a dead letter, never changed. `letter_id` is the coordinates as one text,
-`topic id:partition:offset` (the topic's name where the id is not known). The envelope is the
-record's as it was read first. `payload_omitted` is the size of a value that
-was too large for the DLQ topic and is not here either.
-`written_as`: headers, envelope, spring, connect, or unknown. `failed_at`, `dlq_…`: of the DLQ record."""
+"""One row per dead letter, immutable. `letter_id` is the coordinates as one text, `topic id:partition:offset`
+(the topic's name where the id is unknown). The envelope is that of the original record. `payload_omitted` is
+the size of a value that was too large for the DLQ topic and is not in this table either. `written_as`:
+headers, envelope, spring, connect, or unknown. `failed_at` and `dlq_…` are those of the DLQ record."""
 
 STATUS_DDL: Final = (
     f"{DEAD_LETTER_ID} STRING, {records.PARTITION} INT, {records.OFFSET} BIGINT, "
     "status STRING, attempts INT, at TIMESTAMP, by STRING, note STRING, edit STRING, table_version BIGINT, "
     "sequence BIGINT"
 )
-"""What became of a dead letter: an event a row, append-only; the one of the highest `sequence` holds. Each event
-counts on from the one that its writer saw: the clocks of hosts do not decide. `attempts` counts
-failed replays. `table_version`: a commit from which on a resolved letter's row is in the table. `edit`: how
+"""The events of dead letters, one per row, append-only; the one of the highest `sequence` is the status. Its
+writer takes the next `sequence` after the event that it read: host clocks do not decide. `attempts` counts failed
+replays. `table_version`: a version from which on the row of a resolved dead letter is in the table. `edit`: how
 its value was fixed."""
 
 
@@ -55,14 +54,14 @@ class DeadLetterStatus(StrEnum):
 
     NEW = "new"
     REPLAYED = "replayed"
-    """Published again to its source topic; what became of it there is another record's story."""
+    """Published again to its source topic, as a new record."""
     RESOLVED = "resolved"
     """Its row is in the table."""
     PARKED = "parked"
-    """Replayed too often, or put aside by a person; replayed only when named."""
+    """Replayed too often, or put aside by a person; replayed only by name."""
     DISCARDED = "discarded"
-    """A person decided that it is not wanted."""
+    """A person marked it as not wanted."""
 
 
 OPEN: Final = (DeadLetterStatus.NEW, DeadLetterStatus.REPLAYED, DeadLetterStatus.PARKED)
-"""Dead letters whose record is neither in the table nor given up."""
+"""The statuses of dead letters whose record is neither in the table nor discarded."""

@@ -1,21 +1,21 @@
-"""The errors Tidemark raises, one small tree.
+"""The errors that Tidemark raises.
 
     TidemarkError
     ├── ConfigError          the configuration has faults; all of them at once     exit code 2
     ├── UsageError           a command was used wrongly                            exit code 2
     ├── NonRetriableError    PROCESS scope: a person must act; the stream stops    exit code 1
     │   ├── Fenced           another writer holds this table's ledger
-    │   ├── LedgerError      the table's log and the stream do not fit together
+    │   ├── LedgerError      the table's log contradicts the stream
     │   ├── DataLoss         Kafka no longer has records that were not read
     │   └── SchemaConflict   the table's schema is not the stream's
-    ├── RetriableError       DEPENDENCY scope: may heal by itself
+    ├── RetriableError       DEPENDENCY scope: may succeed later
     │   ├── RestartStream    the query must start again from the ledger
-    │   ├── RetriesExhausted retries or their deadline are used up; holds the facts and the verdict
-    │   └── BreakerOpen      the destination is being left alone
-    └── ShutdownRequested    the process was told to end while it waited; not a failure
+    │   ├── RetriesExhausted retries or their deadline are used up; has the error info and the decision
+    │   └── BreakerOpen      the destination is not tried for now
+    └── ShutdownRequested    a signal asked the process to end while it waited; not a failure
 
-`RetriableError` and `NonRetriableError` are public: executors, report strategies and decoders that
-users write raise them, or subclasses, to say which kind their failure is.
+`RetriableError` and `NonRetriableError` are public: executors, report strategies and decoders of users
+raise them, or subclasses, to classify their failures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidemark.contract.failures import UNCLASSIFIED, Decision, ErrorInfo, in_one
 
 
 class TidemarkError(Exception):
-    """What went wrong, and in `hint` what to do about it. Survives pickling."""
+    """`message` is what went wrong, `hint` what to do about it. Can be pickled."""
 
     condition = "TIDEMARK"
     exit_code = 1
@@ -72,7 +72,7 @@ class SchemaConflict(NonRetriableError):
 
 
 class RetriableError(TidemarkError):
-    """`retry_after`: seconds the other side asked to be left alone, a floor for the next backoff."""
+    """`retry_after`: the seconds that the other side asked to wait, a minimum of the next backoff."""
 
     condition = "TIDEMARK_RETRIABLE"
 
@@ -86,7 +86,7 @@ class RestartStream(RetriableError):
 
 
 class RetriesExhausted(RetriableError):
-    """Raised `from` the last error, which was retriable. `attempts` is how often the step was tried."""
+    """Raised `from` the last error, which was retriable. `attempts` is the number of attempts of the step."""
 
     condition = "TIDEMARK_EXHAUSTED"
 
@@ -106,7 +106,7 @@ class RetriesExhausted(RetriableError):
 
 
 class BreakerOpen(RetriableError):
-    """Nothing was tried. `retry_after`: seconds until a probe is let through."""
+    """The step was not tried. `retry_after`: seconds until the breaker allows a probe."""
 
     condition = "TIDEMARK_BREAKER_OPEN"
 
@@ -115,16 +115,16 @@ class ShutdownRequested(TidemarkError):
     condition = "TIDEMARK_SHUTDOWN"
 
 
-_SAYS_NOTHING = "An error occurred while calling "
-"""How each error of a JVM begins on its way through Py4J."""
+_PY4J_PREFIX = "An error occurred while calling "
+"""The first line of every JVM error that comes through Py4J."""
 _CAUSED_BY = "Caused by: "
 
 
 def summary_of_error(error: BaseException) -> str:
-    """One line for a person: what went wrong and, of a JVM's error, its first cause; no hint, no trace."""
+    """One line for a person: the message and, of a JVM error, its root cause; no hint, no trace."""
     if isinstance(error, TidemarkError):
         return error.message
-    text = "\n".join(line for line in str(error).splitlines() if not line.startswith(_SAYS_NOTHING))
+    text = "\n".join(line for line in str(error).splitlines() if not line.startswith(_PY4J_PREFIX))
     first, *causes = re.split(rf"^{_CAUSED_BY}", text, flags=re.MULTILINE)
-    told = [in_one_line(first).removeprefix(": ").strip() or type(error).__name__]
-    return "; caused by ".join([*told, *(in_one_line(cause) for cause in causes[-1:])])
+    message = in_one_line(first).removeprefix(": ").strip() or type(error).__name__
+    return "; caused by ".join([message, *(in_one_line(cause) for cause in causes[-1:])])

@@ -1,8 +1,8 @@
-"""Named points in the batch at which tests make the process die or a step fail. Off unless asked for.
+"""Named points of a batch at which tests make the process die or a step fail. Off by default.
 
 `TIDEMARK_FAULTS="after-append=kill@3,before-publish=raise"` kills the process at the third time the
-first point is reached, and raises once at the second. `read-log=down` fails as a dependency that is unavailable
-does, each time and for as long as it is asked for; `read-log=down@/some/file` as long as that file is there.
+first point is reached, and raises once at the second. `read-log=down` fails each time, as an unavailable
+dependency does; `read-log=down@/some/file` fails as long as that file exists.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class InjectedFault(RetriableError):
 
 
 def failpoint(point: str) -> None:
-    """Say that the process is at `point`. Costs one look at the environment when nothing is asked for."""
-    asked = os.environ.get(VARIABLE)
-    if not asked:
+    """Report that the process has reached `point`. When failpoints are off this only reads the environment."""
+    orders = os.environ.get(VARIABLE)
+    if not orders:
         return
     _reached[point] += 1
-    for order in asked.split(","):
+    for order in orders.split(","):
         name, _, what = order.strip().partition("=")
         action, _, at = what.partition("@")
         if name != point or not (_is_down(at) if action == "down" else _reached[point] == int(at or 1)):
@@ -54,5 +54,5 @@ def _is_down(file: str) -> bool:
 
 
 def forget() -> None:
-    """Count from nothing again."""
+    """Reset the counts."""
     _reached.clear()

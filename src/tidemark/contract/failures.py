@@ -1,6 +1,6 @@
-"""The vocabulary of failures: what is known about one (`ErrorInfo`) and what to do about it (`Decision`).
+"""The vocabulary of failures: the properties of one (`ErrorInfo`) and what to do about it (`Decision`).
 
-Values only: they pickle, and they never hold the exception, which may keep a JVM object alive.
+These values can be pickled. They never hold the exception, which may keep a JVM object alive.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ class Action(StrEnum):
     """What to do after a failure."""
 
     RETRY = "RETRY"
-    """The same step again after a backoff."""
+    """Repeat the same step after a backoff."""
     RETRY_OP = "RETRY_OP"
-    """The whole operation again on a fresh snapshot: another commit got in between."""
+    """Repeat the whole operation on a new snapshot: another commit came in between."""
     RESTART_QUERY = "RESTART_QUERY"
-    """The streaming query again, from the ledger."""
+    """Start the streaming query again, from the ledger."""
     DLQ = "DLQ"
-    """The record is bad and will stay so."""
+    """The record is bad; a retry cannot help."""
     STOP = "STOP"
     """A person must act."""
     TREAT_AS_SUCCESS = "TREAT_AS_SUCCESS"
     """The work is done; only something after it failed. Alert."""
     SHUTDOWN = "SHUTDOWN"
-    """Not a failure: the process was told to end."""
+    """Not a failure: a signal asked the process to end."""
 
 
 class Scope(StrEnum):
@@ -43,18 +43,18 @@ _LONGEST = 1000
 _NO_MESSAGE = re.compile(
     r"\s+at \S|\s*\.\.\. \d+ (more|common)|JVM stacktrace:|\s+File \"|== (SQL|DataFrame)\b"
 )
-"""A line from which on an exception's text is no message any more: frames, or the statement."""
+"""The first line of an exception's text that is not part of its message: frames, or the statement."""
 
 
 def in_one_line(text: str) -> str:
-    """An exception's message, all its lines, without its trace: the second line often has what to do."""
+    """All lines of an exception's message, without its trace: the second line often says what to do."""
     lines: list[str] = []
     for line in text.splitlines():
         if _NO_MESSAGE.match(line):
             break
         message, trace, _ = line.partition("Traceback (most recent call last)")
         lines.append(message.strip())
-        # Spark puts the whole plan behind its message.
+        # Spark adds the whole plan after its message.
         if trace or line.endswith(";"):
             break
     found = " ".join(line for line in lines if line)
@@ -63,7 +63,7 @@ def in_one_line(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One exception of a cause chain. `kin`: names of its class's ancestors, where they are known."""
+    """One exception of a cause chain. `kin`: the names of its class's ancestors, if known."""
 
     name: str
     message: str = ""
@@ -89,7 +89,7 @@ def simple(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """What is known about one failure: the links of its cause chain, outermost first."""
+    """The properties of one failure, from the links of its cause chain, outermost first."""
 
     links: tuple[Link, ...] = ()
 
@@ -119,7 +119,7 @@ class ErrorInfo:
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds; the longest that any link asks for."""
+        """Seconds; the longest wait that any link requests."""
         return max((link.retry_after for link in self.links if link.retry_after is not None), default=None)
 
     @property
@@ -128,17 +128,17 @@ class ErrorInfo:
 
     @property
     def exception_class(self) -> str:
-        """The outermost class: for the header `exception.class.name`."""
+        """The outermost class, for the header `exception.class.name`."""
         return self.classes[0] if self.classes else ""
 
     @property
     def cause_class(self) -> str | None:
-        """The innermost class, where it is another: for the header `cause.class.name`."""
+        """The innermost class if it differs, for the header `cause.class.name`."""
         return self.classes[-1] if len(self.classes) > 1 else None
 
     @property
     def summary(self) -> str:
-        """One line for a person: the class that failed and what it said."""
+        """One line for a person: the class and the message."""
         text = in_one_line(self.message)
         return f"{simple(self.exception_class)}: {text}" if text else simple(self.exception_class)
 
@@ -147,9 +147,9 @@ class ErrorInfo:
 class Decision:
     """What to do about a failure.
 
-    `category` is a bounded word for metrics. `max_retries` and `backoff`, where set, replace the
-    stream's own. `then` is the action once retries are used up; None leaves it to `on-exhausted`.
-    `rule` names the rule that decided.
+    `category` is a label of metrics, of a closed list. `max_retries` and `backoff`, where set, replace the
+    stream's own. `then` is the action once retries are used up; None means that of `on-exhausted`.
+    `rule` is the name of the rule that decided.
     """
 
     category: str
@@ -169,4 +169,4 @@ class Decision:
 UNCLASSIFIED = Decision(
     "UNCLASSIFIED", Action.RETRY, Scope.DEPENDENCY, counts_for_breaker=True, rule="unclassified"
 )
-"""No rule knows the failure: retried within bounds, then handled as exhausted."""
+"""No rule matches the failure: retried within bounds, then handled as exhausted."""

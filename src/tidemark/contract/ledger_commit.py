@@ -1,4 +1,4 @@
-"""What a ledger commit carries in its `userMetadata`: the ledger's entry."""
+"""The entry of a ledger commit, in its `userMetadata`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ FORMAT_VERSION = 1
 
 
 class CommitKind(StrEnum):
-    """Every kind but REPLAY takes the next seq of the stream's chain and carries its marks."""
+    """Every kind but REPLAY has the next seq of the stream's chain and its marks."""
 
     BATCH = "batch"
     OPEN = "open"
-    """An empty commit that opens a new generation after RESTORE, or the ledger of an empty table."""
+    """An empty commit that begins a new generation after RESTORE, or the ledger of an empty table."""
     HEARTBEAT = "heartbeat"
     REWIND = "rewind"
     ADOPT = "adopt"
     REPLAY = "replay"
-    """Rows below the marks; a chain of its own, so that it never conflicts with the stream."""
+    """Rows below the marks, in a separate chain that never conflicts with the stream."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,16 @@ class LedgerCommit:
 
     `token` names the attempt (run/batch/attempt): a write succeeded if and only if its token is in
     the log after `base`, the table version at which the marks were read. `marks` is the next offset
-    of each partition after this commit, `done` how far the dead letters are complete too, `ceiling`
-    the highest marks ever committed. `checkpoint` names the query checkpoint that wrote it, or is
-    empty. `counts` are those of the batch before: a batch's own are known only once it is committed.
+    of each partition after this commit. `published` are the marks up to which the dead letters are
+    acknowledged too (`done` in the JSON), `high_water` the highest marks ever committed (`ceiling` in the
+    JSON). `checkpoint` is the id of the writing query's checkpoint, or empty. `counts` are those of the
+    previous batch: a batch's own are known only after its commit.
     `jumped` lists ranges that were dead-lettered or lost instead of landed, as partition -> [from, to).
-    `replay_due` is the seq of the newest commit that jumped what an outage dead-lettered, for as long as
-    those dead letters are to be replayed; each commit takes it over from the one before. 0: none is due.
-    `table_id` is Delta's id of the table that the marks belong to. `undone` are the versions that RESTOREs
-    took back, `replay_seq` is the newest seq of the replays' chain, both as far as they were known at `base`:
-    every commit passes them on, so nobody has to search the log for them.
+    `replay_due` is the seq of the newest commit that jumped a range because of an outage, until its dead
+    letters are replayed; each commit copies it from the previous one. 0: no replay is due.
+    `table_id` is Delta's id of the table of the marks. `undone` are the versions that RESTOREs reverted,
+    `replay_seq` is the newest seq of the replays' chain, both as known at `base`: every commit copies them,
+    so that no reader has to search the log.
     """
 
     kind: CommitKind
@@ -65,7 +66,7 @@ class LedgerCommit:
 
     @property
     def txn_app(self) -> str:
-        """Delta's application id of the chain that this commit belongs to."""
+        """Delta's application id of the commit's chain."""
         return f"tidemark:{self.stream}{':replay' if self.kind is CommitKind.REPLAY else ''}"
 
     @property
@@ -98,7 +99,7 @@ class LedgerCommit:
 
     @classmethod
     def from_json(cls, text: str | None) -> LedgerCommit | None:
-        """The entry in a commit's `userMetadata`, or None where it is somebody else's."""
+        """The entry in a commit's `userMetadata`, or None where another program wrote the commit."""
         if not text or METADATA_KEY not in text:
             return None
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Marks(Mapping[int, int]):
-    """An immutable vector partition -> next offset. A partition not named stands at 0.
+    """An immutable vector partition -> next offset; 0 for a partition that it does not contain.
 
     >>> Marks({0: 5}).highest(Marks({0: 3, 1: 2}))
     Marks({0: 5, 1: 2})
@@ -40,11 +40,11 @@ class Marks(Mapping[int, int]):
         return self.offsets.get(partition, 0)
 
     def highest(self, other: Mapping[int, int]) -> Marks:
-        """Per partition the larger: marks never go back by a batch."""
+        """The larger offset of each partition: a batch never moves marks back."""
         return Marks({p: max(self.at(p), other.get(p, 0)) for p in {*self, *other}})
 
     def lowest(self, other: Mapping[int, int]) -> Marks:
-        """Per partition the smaller; where a start resumes is `marks.lowest(done)`."""
+        """The smaller offset of each partition; a start resumes at `marks.lowest(published)`."""
         return Marks({p: min(self.at(p), other.get(p, 0)) for p in {*self, *other}})
 
     def __ge__(self, other: Marks) -> bool:
@@ -54,5 +54,5 @@ class Marks(Mapping[int, int]):
         return other >= self
 
     def behind(self, other: Marks) -> dict[int, tuple[int, int]]:
-        """Partitions where these marks are below `other`: partition -> (here, there)."""
+        """The partitions whose mark is below that of `other`: partition -> (this mark, the other)."""
         return {p: (self.at(p), other.at(p)) for p in sorted({*self, *other}) if self.at(p) < other.at(p)}

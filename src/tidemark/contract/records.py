@@ -1,7 +1,6 @@
-"""Column names and shapes (Spark DDL) of what travels from Kafka to the table.
+"""Names and types (Spark DDL) of the columns of records, from Kafka to the table.
 
-The names of the first five envelope columns are those of `fault-tolerance.md`. Partition and offset
-are numbers here, not text as there, so that Delta can skip files by offset range.
+Partition and offset are numbers, so that Delta can skip files by offset range.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ PAYLOAD: Final = "message_payload"
 HEADERS: Final = "message_headers"
 
 COORDINATES: Final = (TOPIC_ID, PARTITION, OFFSET)
-"""The dedup key. The id is Kafka's own topic ID: a topic created again is a new source."""
+"""The key under which a record lands once. The id is Kafka's topic ID: a recreated topic is a new source."""
 
 HEADERS_DDL: Final = "ARRAY<STRUCT<name: STRING, value: BINARY>>"
 
@@ -28,8 +27,8 @@ ENVELOPE_DDL: Final = (
     f"{TIMESTAMP} TIMESTAMP, {TIMESTAMP_TYPE} STRING, "
     f"{KEY} BINARY, {PAYLOAD} BINARY, {HEADERS} {HEADERS_DDL}"
 )
-"""What `source` reads and a landing table holds. A record without a timestamp (-1) has NULL there;
-the timestamp type is `create_time` or `log_append_time`."""
+"""The columns that `source` reads and a landing table has. The timestamp is NULL for a record without one (-1);
+its type is `create_time` or `log_append_time`."""
 
 ENVELOPE_COLUMNS: Final = (
     TOPIC,
@@ -52,8 +51,8 @@ FAULT_DDL: Final = "STRUCT<field: STRING, expected: STRING, found: STRING, rule:
 FAILURE_DDL: Final = (
     f"STRUCT<code: STRING, stage: STRING, message: STRING, format: STRING, faults: ARRAY<{FAULT_DDL}>>"
 )
-"""Why a record was rejected: `code` is a FailureCode, `stage` one of decode, validate, classify;
-`message` says it in words for a person; every fault found is listed, not only the first."""
+"""Why a record was rejected: `code` is a FailureCode, `stage` one of decode, validate, classify,
+`message` is for a person, `faults` has every fault, not only the first."""
 
 PROCESSING_VERSION: Final = "processing_version"
 SOURCE_TOPIC: Final = "source_topic"
@@ -68,4 +67,4 @@ ADDED_COLUMNS: Final = (
     SOURCE_TOPIC,
     PROCESSING_VERSION,
 )
-"""Columns that the pipeline adds after the decoded ones, in this order. All deterministic."""
+"""The columns that follow the decoded ones, in this order; all are deterministic."""

@@ -1,4 +1,4 @@
-"""What became of a record. Every record read has exactly one route."""
+"""The outcome of a record. Every record read has exactly one route."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Route(StrEnum):
     ACCEPTED = "accepted"
     """A row in the table."""
     REJECTED = "rejected"
-    """A dead letter, its bytes untouched."""
+    """A dead letter, with unchanged bytes."""
     SKIPPED = "skipped"
-    """A tombstone under `tombstones: skip`: counted, nothing else."""
+    """A tombstone under `tombstones: skip`: only counted."""
     DUPLICATE = "duplicate"
     """Landed already: below the marks, or the same content under `fingerprint`."""

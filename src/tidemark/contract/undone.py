@@ -1,20 +1,20 @@
-"""Versions of a table that a RESTORE took back: rows that were added in them are gone."""
+"""Versions of a table that a RESTORE reverted: the rows that they added are deleted."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 Undone: TypeAlias = tuple[tuple[int, int], ...]
-"""Ranges of table versions (after, before), both exclusive, oldest first and apart from each other."""
+"""Disjoint ranges of table versions (after, before), both exclusive, oldest first."""
 
 _MOST_RANGES = 20
 
 
 def with_restore(undone: Undone, *, back_to: int, restored_at: int) -> Undone:
-    """`undone` after one more RESTORE, newer than those before.
+    """`undone` after one more RESTORE, the newest.
 
-    Bounded, as every ledger commit carries it: the two oldest ranges become one where there are too many. A
-    version in between is then taken for undone, which costs a replay that finds its row.
+    Bounded, as every ledger commit contains it: with too many ranges the two oldest become one. A version in
+    between then counts as undone, which costs a replay that finds its row.
 
     >>> with_restore(((2, 9),), back_to=11, restored_at=14)
     ((2, 9), (11, 14))
@@ -30,7 +30,7 @@ def with_restore(undone: Undone, *, back_to: int, restored_at: int) -> Undone:
 
 
 def is_undone(version: int, undone: Undone) -> bool:
-    """Whether a RESTORE took `version` back.
+    """Whether a RESTORE reverted `version`.
 
     >>> is_undone(5, ((2, 9),)), is_undone(9, ((2, 9),))
     (True, False)

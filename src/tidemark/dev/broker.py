@@ -1,4 +1,4 @@
-"""A real Kafka broker for the length of a `with` block, for tests, demos and benchmarks."""
+"""A Kafka broker for the length of a `with` block, for tests, demos and benchmarks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tidemark.dev.watchdog import Watchdog
 
 
 class EmbeddedBroker:
-    """One Kafka node on 127.0.0.1 with ports and data of its own.
+    """One Kafka node on 127.0.0.1 with its own ports and data.
 
         with EmbeddedBroker() as broker:
             client = AdminClient({"bootstrap.servers": broker.bootstrap})
 
-    It ends with the block, and with this process even if that is killed. Without `folder` the data goes
-    too. After `kill` or `stop`, `start` brings the same broker back: same ports, same data.
-    `listeners={"SASL": "SASL_PLAINTEXT"}` opens more of them, see `address`; `properties` may hold
-    anything that belongs in `server.properties`.
+    It ends with the block, and with this process even if that is killed. Without `folder` the data is
+    deleted too. After `kill` or `stop`, `start` starts the same broker again: same ports, same data.
+    `listeners={"SASL": "SASL_PLAINTEXT"}` adds listeners, see `address`; `properties` are further entries of
+    `server.properties`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class EmbeddedBroker:
 
     @property
     def bootstrap(self) -> str:
-        """`host:port` of the PLAINTEXT listener. The same for the broker's whole life once started."""
+        """`host:port` of the PLAINTEXT listener; it does not change after the first start."""
         return self._server.bootstrap
 
     def address(self, listener: str) -> str:
@@ -78,7 +78,7 @@ class EmbeddedBroker:
         """Returns once the broker answers. Starting a running one changes nothing.
 
         Raises:
-            BrokerFailed: it does not come up; the end of its log is in the message.
+            BrokerFailed: it does not start; the end of its log is in the message.
         """
         if self.running:
             return self
@@ -88,7 +88,7 @@ class EmbeddedBroker:
                 break
             except BrokerFailed:
                 self._end(signal.SIGKILL, 10)
-                # Somebody was faster at this port; a broker that clients know cannot move, though.
+                # Another process took the port; a broker that clients know cannot change its own.
                 in_use = "Address already in use" in self._server.log_tail(60)
                 if attempt == 2 or self._started_once or not in_use:
                     raise
@@ -97,17 +97,17 @@ class EmbeddedBroker:
         return self
 
     def stop(self, *, timeout: float = 15) -> None:
-        """An orderly end, by force after `timeout` seconds. The data stays, except a temporary folder's."""
+        """Ends the broker in order, by force after `timeout` seconds. The data stays."""
         self._end(signal.SIGTERM, timeout)
 
     def close(self) -> None:
-        """`stop`, and a temporary folder goes."""
+        """`stop`, then delete a temporary folder."""
         self.stop()
         if self._temporary:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def kill(self) -> None:
-        """Ends the broker as a crash would; `start` brings it back on the same data."""
+        """Ends the broker as a crash does; `start` starts it again on the same data."""
         self._end(signal.SIGKILL, 10)
 
     def restart(self) -> None:
@@ -115,7 +115,7 @@ class EmbeddedBroker:
         self.start()
 
     def pause(self) -> None:
-        """Stops it in its tracks (SIGSTOP): connections stay open and nothing is answered."""
+        """Freezes it (SIGSTOP): connections stay open without an answer."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -162,7 +162,7 @@ class EmbeddedBroker:
         process, watchdog = self._process, self._watchdog
         self._process = self._watchdog = None
         if process is not None and process.poll() is None:
-            # A paused process takes no other signal before it goes on.
+            # A paused process handles the signal only after it continues.
             process.send_signal(number)
             process.send_signal(signal.SIGCONT)
             try:

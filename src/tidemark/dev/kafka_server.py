@@ -1,4 +1,4 @@
-"""A one-node Kafka (KRaft, no ZooKeeper) as a folder and a command line."""
+"""A one-node Kafka (KRaft, no ZooKeeper): its folder, its settings, its process."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class BrokerFailed(TidemarkError):
 
 @dataclass(frozen=True)
 class KafkaServer:
-    """Where one broker lives. `PLAINTEXT` is always there; `listeners` adds more by name and protocol.
+    """One broker's folder and ports. `listeners` are added to `PLAINTEXT`, by name and protocol.
 
-    `properties` go over ours in `server.properties`, so a test may set anything a broker knows.
+    `properties` override the defaults in `server.properties`.
     """
 
     folder: Path
@@ -61,7 +61,7 @@ class KafkaServer:
         return f"{HOST}:{self.listener_ports[listener]}"
 
     def prepare(self) -> None:
-        """Writes the configuration and, in a new folder, formats the storage. Data is never touched."""
+        """Writes the configuration and, in a new folder, formats the storage. Existing data does not change."""
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = self._settings()
         self.properties_file.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
@@ -82,7 +82,7 @@ class KafkaServer:
             )
 
     def launch(self) -> subprocess.Popen[bytes]:
-        """The broker's process, just started: see `wait_until_ready`. Its output is appended to the log."""
+        """Starts the process, see `wait_until_ready`. Its output is appended to the log."""
         log: IO[bytes]
         with self.log_file.open("ab") as log:
             return subprocess.Popen(
@@ -91,7 +91,7 @@ class KafkaServer:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
-                # A Ctrl-C in the terminal must not reach the broker before those who still use it.
+                # Ctrl-C in the terminal must not end the broker before its clients.
                 start_new_session=True,
             )
 
@@ -102,19 +102,15 @@ class KafkaServer:
             BrokerFailed: it ended, or did not answer in time; with the end of its log.
         """
         deadline = time.monotonic() + timeout
+        problem = f"the broker did not answer on {self.bootstrap} within {timeout:.0f} s"
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise BrokerFailed(
-                    f"the broker ended with status {process.returncode}:\n{self.log_tail()}",
-                    hint=f"its whole log is {self.log_file}",
-                )
+                problem = f"the broker ended with status {process.returncode}"
+                break
             if self.answers():
                 return
             time.sleep(0.05)
-        raise BrokerFailed(
-            f"the broker did not answer on {self.bootstrap} within {timeout:.0f} s:\n{self.log_tail()}",
-            hint=f"its whole log is {self.log_file}",
-        )
+        raise BrokerFailed(f"{problem}:\n{self.log_tail()}", f"its whole log is {self.log_file}")
 
     def answers(self, timeout: float = 2) -> bool:
         with socket.socket() as probe:
@@ -155,7 +151,7 @@ class KafkaServer:
                 "transaction.state.log.min.isr",
                 "share.coordinator.state.topic.replication.factor",
                 "share.coordinator.state.topic.min.isr",
-                # Fifty partitions of each would only be so many files to open on one node.
+                # On one node the default of fifty partitions each only means more open files.
                 "offsets.topic.num.partitions",
                 "transaction.state.log.num.partitions",
                 "share.coordinator.state.topic.num.partitions",
@@ -175,7 +171,7 @@ class KafkaServer:
             **one,
             "group.initial.rebalance.delay.ms": "0",
             "auto.create.topics.enable": "false",
-            # A broker that was killed is let in again only after its former self's session ended.
+            # A killed broker can join again only after its former session has ended.
             "broker.session.timeout.ms": "1500",
             "broker.heartbeat.interval.ms": "250",
             "num.network.threads": "2",
@@ -186,11 +182,11 @@ class KafkaServer:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, below the range that the system gives to outgoing connections.
+    """Free ports below the range that the system gives to outgoing connections.
 
-    So a broker that is down for a moment finds its port still free.
+    So the port of a broker that is down for a moment stays free.
     """
-    # Not the shared generator: two processes that seeded it alike would want the same ports.
+    # Not the shared generator: two processes with the same seed would choose the same ports.
     chance = random.SystemRandom()
     taken: list[socket.socket] = []
     try:

@@ -1,9 +1,9 @@
-"""Topics, and records written into them exactly as told: key, value, headers, partition and timestamp."""
+"""Creates topics and produces records with given key, value, headers, partition and timestamp."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,6 +15,9 @@ from confluent_kafka.cimpl import NewTopic
 from tidemark.contract.errors import TidemarkError
 from tidemark.source.topics import OffsetSpec
 
+_ANY, _NOW = -1, 0
+"""The client's values for a partition by the key, and for the current time."""
+
 
 class ProduceFailed(TidemarkError):
     condition = "TIDEMARK_PRODUCE"
@@ -22,7 +25,7 @@ class ProduceFailed(TidemarkError):
 
 @dataclass(frozen=True)
 class SampleRecord:
-    """A record to write. A value of None is a tombstone; the key decides the partition unless given."""
+    """A record to produce. A value of None is a tombstone; without a partition the key decides it."""
 
     value: bytes | None
     key: bytes | None = None
@@ -32,7 +35,7 @@ class SampleRecord:
 
 
 class Acknowledged(NamedTuple):
-    """Where the broker put a record."""
+    """The place of a produced record."""
 
     topic: str
     partition: int
@@ -44,38 +47,38 @@ def admin(bootstrap: str, **client: Any) -> AdminClient:
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
-    """Makes a topic; dots of its configuration keys are underscores here (`cleanup_policy="compact"`).
+    """Creates a topic; dots of its configuration keys are underscores here (`cleanup_policy="compact"`).
 
     Returns when the broker has a leader for every partition.
     """
     client = admin(bootstrap)
     settings = {key.replace("_", "."): value for key, value in configs.items()}
     client.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
-    for _ in range(100):
-        found = client.list_topics(name, timeout=10).topics[name]
-        if found.error is None and len(found.partitions) == partitions:
-            return
-        time.sleep(0.05)
-    raise ProduceFailed(f"topic {name} was created, but its {partitions} partitions do not show")
+    problem = f"topic {name} was created, but its {partitions} partitions are not listed"
+    _await_topic(client, name, lambda t: t.error is None and len(t.partitions) == partitions, problem)
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    """Removes a topic; returns when the broker no longer shows it, so that it can be created again."""
+    """Deletes a topic; returns when the broker no longer lists it, so that it can be created again."""
     client = admin(bootstrap)
     client.delete_topics([name])[name].result(30)
+    absent, problem = KafkaError.UNKNOWN_TOPIC_OR_PART, f"topic {name} was deleted, but is still listed"
+    _await_topic(client, name, lambda t: t.error is not None and t.error.code() == absent, problem)
+
+
+def _await_topic(client: AdminClient, name: str, condition: Callable[[Any], bool], problem: str) -> None:
     for _ in range(100):
-        error = client.list_topics(name, timeout=10).topics[name].error
-        if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        if condition(client.list_topics(name, timeout=10).topics[name]):
             return
         time.sleep(0.05)
-    raise ProduceFailed(f"topic {name} was deleted, but still shows")
+    raise ProduceFailed(problem)
 
 
 def topic_sizes(bootstrap: str) -> dict[str, list[int]]:
     """Records per partition of every topic but Kafka's own, by name.
 
     Raises:
-        ProduceFailed: nothing answers at this address.
+        ProduceFailed: no broker answers at this address.
     """
     client = admin(bootstrap)
     try:
@@ -91,7 +94,7 @@ def topic_sizes(bootstrap: str) -> dict[str, list[int]]:
         )
     except KafkaException as error:
         raise ProduceFailed(
-            f"no Kafka answers on {bootstrap}: {error.args[0].str()}", "is it the right address?"
+            f"no Kafka answers on {bootstrap}: {error.args[0].str()}", "check the address"
         ) from error
     sizes: dict[str, list[int]] = {name: [] for name in names}
     for name, partition in low:
@@ -107,10 +110,10 @@ def produce(
     config: Mapping[str, Any] | None = None,
     timeout: float = 60,
 ) -> list[Acknowledged]:
-    """Writes the records in order and waits for every acknowledgement, which come back in that order.
+    """Produces the records in order, waits for every acknowledgement, and returns their places in that order.
 
-    A plain `bytes` (or None) is a record of that value alone. Idempotent, so a retry inside the client
-    neither doubles nor reorders; `config` overrides the client's settings.
+    A plain `bytes` (or None) is a record with only that value. The producer is idempotent: a retry inside the
+    client neither duplicates nor reorders. `config` overrides the client's settings.
 
     Raises:
         ProduceFailed: the broker refused a record, or did not acknowledge all within `timeout` seconds.
@@ -137,11 +140,6 @@ def produce(
     count = 0
     for count, item in enumerate(records, start=1):
         record = item if isinstance(item, SampleRecord) else SampleRecord(item)
-        optional: dict[str, Any] = {}
-        if record.partition is not None:
-            optional["partition"] = record.partition
-        if record.timestamp_ms is not None:
-            optional["timestamp"] = record.timestamp_ms
         while True:
             try:
                 producer.produce(
@@ -149,8 +147,9 @@ def produce(
                     value=record.value,
                     key=record.key,
                     headers=list(record.headers),
+                    partition=_ANY if record.partition is None else record.partition,
+                    timestamp=record.timestamp_ms or _NOW,
                     on_delivery=partial(report, count - 1),
-                    **optional,
                 )
                 break
             except BufferError:
@@ -160,6 +159,6 @@ def produce(
     if refused or left or len(acknowledged) != count:
         raise ProduceFailed(
             f"{count - len(acknowledged)} of {count} records for {topic} were not acknowledged: "
-            + ("; ".join(refused[:5]) or f"{left} still waited after {timeout:.0f} s")
+            + ("; ".join(refused[:5]) or f"{left} were still waiting after {timeout:.0f} s")
         )
     return [acknowledged[position] for position in range(count)]

@@ -1,8 +1,8 @@
-"""Three sets of records like those of real topics, with what must become of each.
+"""Three sets of realistic records, each with its expected outcome.
 
 Clickstream (JSON), trades (CSV, decimals, COB dates) and telemetry (framed Avro of two schema versions).
 The streams and schemas are in `fixtures/sets/<name>/`; `python -m tidemark.dev.sample_sets` writes the
-records there again. The expected rows are worked out here, without Spark.
+records there again. The expected rows are computed here, without Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidemark.dev.producers import SampleRecord
 START: Final = datetime(2024, 3, 4, 8, tzinfo=UTC)
 IN_FIXTURES: Final = 60
 METRICS: Final = {1: ("TEMPERATURE", "PRESSURE"), 2: ("TEMPERATURE", "PRESSURE", "HUMIDITY")}
-"""What devices of each schema version measure."""
+"""The metrics of each schema version."""
 _FOLDER: Final = "sets"
 _BAD_EVERY: Final = 10
 _TRADE_FIELDS: Final = (
@@ -39,7 +39,7 @@ _TRADE_FIELDS: Final = (
 
 @dataclass(frozen=True)
 class Expected:
-    """A record and its fate. `row`: the decoded columns as JSON has them, None unless it must land."""
+    """A record and its expected outcome. `row`: the decoded columns as JSON values, None unless it must land."""
 
     record: SampleRecord
     code: FailureCode | None
@@ -47,7 +47,7 @@ class Expected:
 
 
 def clickstream(count: int, *, seed: int = 0) -> Iterator[Expected]:
-    """Page views; every tenth is bad, each in another way."""
+    """Page views; every tenth is bad, for one reason after the other."""
     lot = random.Random(seed)
     for number in range(count):
         at = START + timedelta(seconds=number)
@@ -73,7 +73,7 @@ def clickstream(count: int, *, seed: int = 0) -> Iterator[Expected]:
 
 
 def trades(count: int, *, seed: int = 0) -> Iterator[Expected]:
-    """Trades; every tenth is bad, each in another way."""
+    """Trades; every tenth is bad, for one reason after the other."""
     lot = random.Random(seed)
     for number in range(count):
         at = START + timedelta(minutes=number)
@@ -100,7 +100,7 @@ def trades(count: int, *, seed: int = 0) -> Iterator[Expected]:
 
 
 def telemetry(count: int, *, seed: int = 0) -> Iterator[Expected]:
-    """Readings of two schema versions; every tenth is bad, each in another way."""
+    """Readings of two schema versions; every tenth is bad, for one reason after the other."""
     lot = random.Random(seed)
     for number in range(count):
         at = START + timedelta(seconds=number)
@@ -129,7 +129,7 @@ SETS: Final[dict[str, Callable[..., Iterator[Expected]]]] = {
 
 
 def as_line(expected: Expected) -> str:
-    """A line of a fixture file: the record in base64, and what must become of it."""
+    """A line of a fixture file: the record in base64, and its expected outcome."""
     record = expected.record
     return json.dumps(
         {

@@ -1,8 +1,7 @@
 """Sample user events in JSON, CSV and Avro, good and bad, the same ones for the same seed.
 
-Their schema is `conf/schemas/user-events.ddl`, the one of the sample payload in
-`kafka-native-idempotency.md` with an amount and a time added. Each event says what should become of it,
-so that a demo can hold the tables against it.
+Their schema is `conf/schemas/user-events.ddl`. Each event has its expected outcome, so that a demo can
+compare the tables with it.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ AVRO_SCHEMA: Final[Mapping[str, Any]] = {
         _optional("event_time", {"type": "long", "logicalType": "timestamp-micros"}),
     ],
 }
-"""The same as `conf/schemas/user-events.avsc`; a test compares the two."""
+"""Equal to `conf/schemas/user-events.avsc`; a test compares the two."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class UserEvent:
 
 @dataclass(frozen=True)
 class SampleEvent:
-    """A record with its fate: `fault` is the code it must be rejected with, None if it must land.
+    """A record with its expected outcome: `fault` is the code of its rejection, None if it must land.
 
     A record without a value is a tombstone.
     """
@@ -83,8 +82,8 @@ def sample_events(
 ) -> Iterator[SampleEvent]:
     """`count` events, by default one every 10 ms from 2024-01-15 on, the formats in turn.
 
-    `bad_share` of them are bad, spread evenly over `faults` (by default every kind that the event's
-    format can have); the first bad ones are one of each kind, so a share above 0 shows them all.
+    `bad_share` of them are bad, spread evenly over `faults` (by default all that the event's format can
+    have); the first bad ones are one of each kind.
     """
     chosen = random.Random(seed)
     turn = dict.fromkeys(formats, 0)
@@ -128,7 +127,7 @@ def encode_csv(event: UserEvent) -> bytes:
 
 
 def encode_avro(event: UserEvent) -> bytes:
-    """Plain Avro: no container, no registry's frame."""
+    """Plain Avro, without a container or a registry's frame."""
     out = io.BytesIO()
     row = {
         "user_id": event.user_id,
@@ -226,5 +225,5 @@ SPOILED: Final[Mapping[Format, Mapping[FailureCode, Callable[[UserEvent], bytes]
         FailureCode.RULE_VIOLATED: _avro_with_amount(Decimal("-1.00")),
     },
 }
-"""How an event of each format is spoiled so that it must be rejected with each code. RULE_VIOLATED needs
-the rule `amount >= 0`."""
+"""For each format and code: the bytes of an event that must be rejected with it. RULE_VIOLATED needs the rule
+`amount >= 0`."""

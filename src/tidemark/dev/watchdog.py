@@ -1,7 +1,7 @@
-"""Kills a child process when its parent is gone, however the parent ended. Run as a script.
+"""Kills a child process once its parent has ended, in whatever way. Runs as a script.
 
-The parent holds the other end of this script's standard input: an end of file there means that the
-parent no longer lives. This works on Linux and macOS, and in threads, where a death signal does not.
+The parent holds the other end of this script's standard input: end of file means that the parent has ended.
+This works on Linux and macOS, and in threads, where a death signal does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from pathlib import Path
 
 
 class Watchdog:
-    """Holds `pid` to this process' life; `marker` is a part of its command line nobody else's has."""
+    """Kills `pid` when this process ends; `marker` is a part of its command line that no other has.
+
+    `remove` is a folder that is deleted then.
+    """
 
     def __init__(self, pid: int, marker: str, *, remove: Path | None = None) -> None:
         self._process = subprocess.Popen(
@@ -33,7 +36,7 @@ class Watchdog:
 
 
 def command_line(pid: int) -> str:
-    """The process' command line, empty if there is none."""
+    """The command line of the process, empty if it does not exist."""
     if Path("/proc/self/cmdline").exists():
         try:
             return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
@@ -45,7 +48,7 @@ def command_line(pid: int) -> str:
 
 def _watch(pid: int, marker: str, remove: str) -> None:
     sys.stdin.buffer.read()
-    # The number may belong to somebody else by now.
+    # Another process may have the number by now.
     if marker in command_line(pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""`tidemark dead-letters`: see, understand, fix, replay and put aside what was rejected.
+"""`tidemark dead-letters`: show, fix, replay and put aside rejected records.
 
-Long because a command is one file: its eight sub-commands, each short, share the options of a dead letter.
+One file for the eight sub-commands, each short, which share the options of a dead letter.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from tidemark.cli.dead_letters.options import (
+    By,
     Codes,
     DeadLetterFile,
     DeadLetterIds,
     Limit,
+    NamedDeadLetters,
     Note,
     Since,
     Statuses,
     Stream,
     Until,
-    Who,
     open_dead_letters,
     payload_edit_of,
     selection_of,
 )
 from tidemark.cli.dead_letters.rendering import in_words, rendering
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, print_json
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, Yes
+from tidemark.cli.output import cell_of, print_json, stderr, stdout, table_of
 from tidemark.contract.dead_letters import DeadLetterStatus
-from tidemark.contract.escaping import escape_control_characters
 
 _WIDE = frozenset({"failure_stage", "failed_at", "attempts"})
 _COORDINATES = frozenset({"stream_topic", "stream_partition", "stream_offset"})
 _WIDTH = 120
-"""Narrower, these columns leave room for the id and the reason; `show` and `--json` have them."""
+"""A narrower terminal has no room for the wide columns; `show` and `--json` have them."""
 
-app = typer.Typer(help="Dead letters: list, show, fix, replay, park, discard, export and import.")
+app = typer.Typer(add_completion=False)
 
 
 @app.command()
@@ -49,23 +49,23 @@ def stream(
     *,
     stream: Stream,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Keep what is there, and end.")
+        bool, typer.Option("--available-now", help="Read the available dead letters, then end.")
     ] = False,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
 ) -> None:
-    """Keep the DLQ table up with the DLQ topic, until Ctrl-C."""
+    """Copy the DLQ topic into the DLQ table, until Ctrl-C."""
     dead_letters = open_dead_letters(config, target, stream)
     query = dead_letters.start(available_now=available_now)
     if query is None:
         topic = dead_letters.target.stream.dlq_topic
-        Console(stderr=True).print(f"no topic {topic} yet: nothing was rejected", highlight=False)
+        stderr().print(f"no topic {topic} yet: nothing was rejected")
         return
     try:
         query.awaitTermination()
     finally:
         query.stop()
-    Console(stderr=True).print(f"{dead_letters.table.facts} is up to date", highlight=False)
+    stderr().print(f"{dead_letters.table.facts} is up to date")
 
 
 @app.command("list")
@@ -85,19 +85,18 @@ def list_(
     """Dead letters without their payloads, the oldest first."""
     dead_letters = open_dead_letters(config, target, stream)
     table = dead_letters.table.facts
-    selection = selection_of(code, status or list(DeadLetterStatus), since, until, None, None, limit)
+    statuses = status or list(DeadLetterStatus)
+    selection = selection_of(code=code, status=statuses, since=since, until=until, limit=limit)
     rows = [asdict(each) for each in (dead_letters.tally() if summary else dead_letters.listed(selection))]
     if as_json:
         print_json(rows)
         return
-    console = Console(highlight=False)
+    console = stdout()
     hidden = _COORDINATES if console.width >= _WIDTH else _COORDINATES | _WIDE
     columns = [name for name in rows[0] if name not in hidden] if rows else []
-    pretty = Table(*columns, title=str(table))
-    for column in pretty.columns[:2]:  # an id is there to be copied
+    pretty = table_of(columns, [[_cell(row, name) for name in columns] for row in rows], title=str(table))
+    for column in pretty.columns[:2]:  # an id must be complete to be copied
         column.no_wrap, column.overflow = True, "fold"
-    for row in rows:
-        pretty.add_row(*[_cell(row, name) for name in columns])
     console.print(pretty if rows else f"no such dead letter in {table}")
 
 
@@ -132,7 +131,7 @@ def replay(
     from_file: DeadLetterFile = None,
     limit: Limit = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen, change nothing.")
+        bool, typer.Option("--dry-run", help="Report what would happen, change nothing.")
     ] = False,
     edit: Annotated[
         str | None, typer.Option("--edit", help="SQL expression for the value, over `payload` (its text).")
@@ -143,30 +142,38 @@ def replay(
     republish: Annotated[
         bool, typer.Option("--republish", help="To the source topic, not to the table.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    by: Who,
+    yes: Yes = False,
+    by: By,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Through the pipeline again, with today's schema and rules; what is right lands under its coordinates.
+    """Send dead letters through the pipeline again, with today's schema and rules; valid records land
+    under their own coordinates.
 
     Exit code 1 when a dead letter failed again.
     """
-    selection = selection_of(code, status, since, until, dead_letter, from_file, limit)
+    selection = selection_of(
+        code=code,
+        status=status,
+        since=since,
+        until=until,
+        dead_letter=dead_letter,
+        from_file=from_file,
+        limit=limit,
+    )
     edited = payload_edit_of(edit, patch)
     dead_letters = open_dead_letters(config, target, stream)
-    console = Console(stderr=True, highlight=False)
     dead_letters.all()
     if republish:
         topic = dead_letters.target.stream.kafka_topic
-        console.print(f"every consumer group of {topic} will read these records again, not Tidemark alone")
+        stderr().print(f"every consumer group of {topic} will read these records again, not Tidemark alone")
         if not (yes or dry_run):
             typer.confirm(f"Publish to {topic}?", abort=True, err=True)
         count = dead_letters.republish(selection, edit=edited, dry_run=dry_run, by=by)
         print_json({"stream": stream, "published": count, "dry_run": dry_run})
         return
-    with console.status("replaying") as shown:
+    with stderr().status("replaying") as shown:
         done = dead_letters.replay(
             selection,
             edit=edited,
@@ -174,42 +181,41 @@ def replay(
             by=by,
             progress=lambda step: shown.update(f"replaying: {step}"),
         )
-    print_json(done.as_dict()) if as_json else Console(highlight=False).print(in_words(done))
+    print_json(done.as_dict()) if as_json else stdout().print(in_words(done))
     if done.rejected or done.parked:
         raise typer.Exit(1)
 
 
 @app.command()
 def park(
-    dead_letter: Annotated[list[str], typer.Argument(help="Ids, or topic:partition:offset.")],
+    dead_letter: NamedDeadLetters,
     *,
     stream: Stream,
     note: Note = "",
-    by: Who,
+    by: By,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
 ) -> None:
-    """Put dead letters aside: they are replayed only when they are named."""
-    count = open_dead_letters(config, target, stream).mark(
-        dead_letter, DeadLetterStatus.PARKED, by=by, note=note or None
-    )
-    Console(stderr=True).print(f"{count} parked", highlight=False)
+    """Put dead letters aside: a replay takes them only by name."""
+    dead_letters = open_dead_letters(config, target, stream)
+    count = dead_letters.mark(dead_letter, DeadLetterStatus.PARKED, by=by, note=note or None)
+    stderr().print(f"{count} parked")
 
 
 @app.command()
 def discard(
-    dead_letter: Annotated[list[str], typer.Argument(help="Ids, or topic:partition:offset.")],
+    dead_letter: NamedDeadLetters,
     *,
     stream: Stream,
     note: Note = "",
-    by: Who,
+    by: By,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
 ) -> None:
-    """Decide that dead letters are not wanted. Their bytes stay in the DLQ table."""
-    status = DeadLetterStatus.DISCARDED
-    count = open_dead_letters(config, target, stream).mark(dead_letter, status, by=by, note=note or None)
-    Console(stderr=True).print(f"{count} {status.value}", highlight=False)
+    """Mark dead letters as not wanted. Their bytes stay in the DLQ table."""
+    dead_letters = open_dead_letters(config, target, stream)
+    count = dead_letters.mark(dead_letter, DeadLetterStatus.DISCARDED, by=by, note=note or None)
+    stderr().print(f"{count} discarded")
 
 
 @app.command()
@@ -223,20 +229,22 @@ def export(
     dead_letter: DeadLetterIds = None,
     limit: Limit = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write; standard output if none.")
+        Path | None, typer.Option("--out", "-o", help="File to write; by default standard output.")
     ] = None,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
 ) -> None:
     """Dead letters as JSON lines: a fixture that `tidemark decode` reads."""
     dead_letters = open_dead_letters(config, target, stream)
-    selection = selection_of(code, status, since, until, dead_letter, None, limit)
+    selection = selection_of(
+        code=code, status=status, since=since, until=until, dead_letter=dead_letter, limit=limit
+    )
     if out is None:
         dead_letters.export(selection, sys.stdout)
         return
     with out.open("w", encoding="utf-8") as file:
         count = dead_letters.export(selection, file)
-    Console(stderr=True).print(f"dead letters in {out}: {count}", highlight=False)
+    stderr().print(f"dead letters in {out}: {count}")
 
 
 @app.command("import")
@@ -247,15 +255,15 @@ def import_(
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
 ) -> None:
-    """Dead letters of a file into the DLQ table; those that are there stay as they are."""
+    """Add the dead letters of a file to the DLQ table; existing ones do not change."""
     count = open_dead_letters(config, target, stream).import_from(file)
-    Console(stderr=True).print(f"dead letters read from {file}: {count}", highlight=False)
+    stderr().print(f"dead letters read from {file}: {count}")
 
 
 def _cell(row: dict[str, Any], name: str) -> Text:
     value = row[name]
     if isinstance(value, datetime):
         return Text(f"{value:%Y-%m-%d %H:%M:%S}")
-    if name == "failure_message" and value is not None:  # the code it begins with has a column of its own
+    if name == "failure_message" and value is not None:  # the code has a column of its own
         value = value.removeprefix(f"{row['failure_code']}: ")
-    return Text("" if value is None else escape_control_characters(str(value)))
+    return cell_of(str(value) if isinstance(value, int) else value)

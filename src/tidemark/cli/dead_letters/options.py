@@ -1,4 +1,4 @@
-"""What the commands about dead letters share: their options, and how these become a choice of dead letters."""
+"""Options of the commands about dead letters, and the selection and payload edit that they describe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tidemark.dead_letters.selection import PayloadEdit, Selection
     from tidemark.dead_letters.service import DeadLetters
 
-Stream = Annotated[str, typer.Option("--stream", "-s", help="The stream whose dead letters are meant.")]
+Stream = Annotated[str, typer.Option("--stream", "-s", help="The stream of the dead letters.")]
 Codes = Annotated[list[str] | None, typer.Option("--code", help="Only this failure code. Repeatable.")]
 Statuses = Annotated[
     list[DeadLetterStatus] | None,
@@ -30,11 +30,12 @@ DeadLetterIds = Annotated[
     list[str] | None,
     typer.Option("--letter", "-l", help="This dead letter: its id, or topic:partition:offset."),
 ]
+NamedDeadLetters = Annotated[list[str], typer.Argument(help="Ids, or topic:partition:offset.")]
 DeadLetterFile = Annotated[Path | None, typer.Option("--letters", help="A file of dead letters, one a line.")]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="So many at most.")]
-Note = Annotated[str, typer.Option("--note", help="Why, for those who look later.")]
-Who = Annotated[
-    str, typer.Option("--by", envvar="TIDEMARK_USER", help="Who does it.", default_factory=getpass.getuser)
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="The largest number of them.")]
+Note = Annotated[str, typer.Option("--note", help="The reason, for later readers.")]
+By = Annotated[
+    str, typer.Option("--by", envvar="TIDEMARK_USER", help="Your name.", default_factory=getpass.getuser)
 ]
 
 
@@ -42,27 +43,27 @@ def open_dead_letters(config: Path, target: str | None, stream: str) -> DeadLett
     from tidemark.dead_letters.service import DeadLetters
     from tidemark.platform.open_session import session_for
 
-    settings = open_settings(config, target)
-    settings.stream(stream)
+    settings = open_settings(config, target, streams=[stream])
     return DeadLetters.of(session_for(settings), settings, stream)
 
 
 def selection_of(
-    codes: list[str] | None,
-    statuses: list[DeadLetterStatus] | None,
+    *,
+    code: list[str] | None,
+    status: list[DeadLetterStatus] | None,
     since: datetime | None,
     until: datetime | None,
-    from_file: list[str] | None,
-    file: Path | None,
+    dead_letter: list[str] | None = None,
+    from_file: Path | None = None,
     limit: int | None,
 ) -> Selection:
     from tidemark.dead_letters.selection import Selection, read_dead_letters
 
-    named = tuple(from_file or ()) + (read_dead_letters(file) if file is not None else ())
-    if file is not None and not named:
-        raise UsageError(f"{file} names no dead letter")
-    moments = [m.replace(tzinfo=UTC) if m is not None and m.tzinfo is None else m for m in (since, until)]
-    return Selection(tuple(codes or ()), moments[0], moments[1], named, tuple(statuses or ()), limit)
+    named = tuple(dead_letter or ()) + (read_dead_letters(from_file) if from_file is not None else ())
+    if from_file is not None and not named:
+        raise UsageError(f"{from_file} names no dead letter")
+    since, until = (m.replace(tzinfo=m.tzinfo or UTC) if m is not None else None for m in (since, until))
+    return Selection(tuple(code or ()), since, until, named, tuple(status or ()), limit)
 
 
 def payload_edit_of(expression: str | None, patch: Path | None) -> PayloadEdit | None:
@@ -75,4 +76,4 @@ def payload_edit_of(expression: str | None, patch: Path | None) -> PayloadEdit |
     try:
         return PayloadEdit(patch=json.loads(patch.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{patch} is no JSON merge patch: {error}") from error
+        raise UsageError(f"{patch} is not a JSON merge patch: {error}") from error

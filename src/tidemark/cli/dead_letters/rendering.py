@@ -1,4 +1,4 @@
-"""One dead letter for a person: what it is, why it failed, its bytes, and how to replay it."""
+"""Renders one dead letter for a person: its columns, why it failed, its bytes, and how to replay it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tidemark.contract.escaping import escape_control_characters
+from tidemark.cli.output import cell_of
 
 if TYPE_CHECKING:
     from tidemark.dead_letters.replay import ReplayResult
@@ -20,36 +20,30 @@ _HEX_WIDTH = 16
 
 
 def rendering(dead_letter: Any, stream: str) -> Group:
-    """In: a row of `DeadLetterTable.letters`."""
-    facts = Table.grid(padding=(0, 2))
+    """The dead letter is a row of `DeadLetterTable.letters`."""
+    columns = Table.grid(padding=(0, 2))
     for name in (
         *("letter_id", "stream_topic", "stream_partition", "stream_offset", "message_timestamp"),
         *("failure_code", "failure_stage", "failure_class", "failed_at", "written_as", "status", "attempts"),
         *("status_by", "status_note", "edit"),
     ):
         if dead_letter[name] is not None:
-            facts.add_row(Text(name, style="bold"), Text(escape_control_characters(str(dead_letter[name]))))
-    why = Text(escape_control_characters(dead_letter["failure_message"] or "no message"))
+            columns.add_row(Text(name, style="bold"), cell_of(str(dead_letter[name])))
+    value = _payload(dead_letter["message_payload"], omitted=dead_letter["payload_omitted"])
     which = f"--stream {shlex.quote(stream)} --letter {shlex.quote(dead_letter['letter_id'])}"
     command = f"tidemark dead-letters replay {which}"
     return Group(
-        facts,
-        Panel(why, title="why", title_align="left"),
+        columns,
+        Panel(cell_of(dead_letter["failure_message"] or "no message"), title="why", title_align="left"),
         Panel(_payload(dead_letter["message_key"]), title="key", title_align="left"),
-        Panel(
-            _payload(dead_letter["message_payload"], omitted=dead_letter["payload_omitted"]),
-            title="value",
-            title_align="left",
-        ),
-        Text(
-            f"fix and replay:  {escape_control_characters(command)} --edit \"replace(payload, '…', '…')\" --dry-run"
-        ),
+        Panel(value, title="value", title_align="left"),
+        cell_of(f"fix and replay:  {command} --edit \"replace(payload, '…', '…')\" --dry-run"),
     )
 
 
 def _payload(value: bytes | None, *, omitted: int | None = None) -> Text:
     if value is None:
-        return Text(f"{omitted} bytes, which were kept nowhere" if omitted else "null", style="dim")
+        return Text(f"{omitted} bytes, which were not kept" if omitted else "null", style="dim")
     raw = bytes(value)
     cut = raw[:_SHOWN_BYTES]
     more = f"\n… {len(raw) - len(cut)} more bytes" if len(raw) > len(cut) else ""
@@ -63,7 +57,7 @@ def _payload(value: bytes | None, *, omitted: int | None = None) -> Text:
 
 
 def as_hex(raw: bytes) -> str:
-    """Offset, bytes in hex, and what of them is printable ASCII."""
+    """Offset, bytes in hex, and their printable ASCII characters."""
     lines = []
     for at in range(0, len(raw), _HEX_WIDTH):
         part = raw[at : at + _HEX_WIDTH]
@@ -73,7 +67,7 @@ def as_hex(raw: bytes) -> str:
 
 
 def in_words(done: ReplayResult) -> str:
-    """What a replay came to, or would."""
+    """The result of a replay, or of a dry run, in one sentence."""
     would = "would be " if done.dry_run else ""
     codes = f" ({', '.join(f'{code} {count}' for code, count in done.codes.items())})" if done.codes else ""
     return (

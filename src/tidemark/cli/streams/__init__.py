@@ -1,1 +1,1 @@
-"""Commands about streams: land, look, move marks, keep in shape."""
+"""Commands about streams: ingest them, look at them, move their marks, maintain their tables."""

@@ -2,49 +2,45 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, Yes, open_settings
+from tidemark.cli.output import print_json, stderr, stdout
+from tidemark.cli.streams.targets import open_targets
 from tidemark.operations.adopt import MarksFrom, adoptable_marks
 from tidemark.operations.adopt import adopt as take_over
 
-app = typer.Typer(help="Take over a table: set its marks from its rows, or keep those it has.")
+app = typer.Typer(add_completion=False)
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def adopt(
     *,
     stream: Annotated[str, typer.Option("--stream", "-s", help="The stream that is to own the table.")],
     marks_from: Annotated[
         MarksFrom, typer.Option("--marks", help="Where the marks come from.")
     ] = MarksFrom.ROWS,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop every writer of the table first. Shows the marks and asks before it sets them."""
-    from tidemark.platform.open_session import session_for
+    """Stop every writer of the table first. The command shows the marks and asks before it sets them."""
     from tidemark.source.topics import KafkaAdmin
-    from tidemark.streams.targets import targets_of
 
-    settings = open_settings(config, target)
-    settings.stream(stream)
-    spark = session_for(settings)
+    settings = open_settings(config, target, streams=[stream])
     admin = KafkaAdmin(settings.kafka)
-    for one in targets_of(spark, settings, stream, run=uuid.uuid4().hex):
+    spark, targets = open_targets(settings, stream)
+    for one in targets:
         adopted = adoptable_marks(spark, admin, one, marks_from)
-        marks = adopted.marks
+        marks = dict(adopted.marks)
         if not yes:
-            Console(stderr=True).print(f"{one.table}: next offsets to read {dict(marks)}", highlight=False)
+            stderr().print(f"{one.table}: next offsets to read {marks}")
             typer.confirm("Set these marks?", abort=True, err=True)
-        state = take_over(spark, admin, one, adopted)
-        told = {"stream": one.name, "table": str(one.table), "version": state.version, "marks": dict(marks)}
+        version = take_over(spark, admin, one, adopted).version
         if as_json:
-            print_json(told)
+            print_json({"stream": one.name, "table": str(one.table), "version": version, "marks": marks})
         else:
-            Console().print(f"{one.table}: marks set in version {state.version}", highlight=False)
+            stdout().print(f"{one.table}: marks set in version {version}")

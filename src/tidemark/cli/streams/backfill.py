@@ -6,16 +6,15 @@ import uuid
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
-from tidemark.contract.errors import UsageError
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, by_partition, open_settings
+from tidemark.cli.output import print_json, stderr, stdout
 from tidemark.contract.marks import Marks
 
-app = typer.Typer(help="Decode an offset range again with today's schema and rules, and correct the table.")
+app = typer.Typer(add_completion=False)
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def backfill(
     *,
     stream: Annotated[str, typer.Option("--stream", "-s", help="The stream whose table is corrected.")],
@@ -35,27 +34,26 @@ def backfill(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rows that come out differently are corrected, missing ones are added; none is deleted."""
+    """Rows with other values today are corrected, missing ones are added; none is deleted."""
     from tidemark.dead_letters.kept.query import dead_letter_target
     from tidemark.operations.backfill import backfill as correct
     from tidemark.platform.open_session import session_for
     from tidemark.source.topics import KafkaAdmin
     from tidemark.streams.completed import completed_state
 
-    ranges = _ranges(range_)
-    settings = open_settings(config, target)
-    settings.stream(stream)
+    usage = "PARTITION=FROM..TO, such as 0=1500..2000"
+    ranges = by_partition("--range", range_ or [], r"(\d+)=(\d+)\.\.(\d+)", usage)
+    settings = open_settings(config, target, streams=[stream])
     spark = session_for(settings)
     chosen = dead_letter_target(spark, settings, stream, run=uuid.uuid4().hex)
-    if ranges is None:
+    if ranges:
+        start, end = (Marks({p: bounds[i] for p, bounds in ranges.items()}) for i in (0, 1))
+    else:
         admin = KafkaAdmin(settings.kafka)
         topic = admin.describe(chosen.stream.kafka_topic)
         start = Marks() if from_landing else admin.earliest(topic)
         end = completed_state(spark, chosen, topic).resume
-    else:
-        start, end = (Marks({p: r[i] for p, r in ranges.items()}) for i in (0, 1))
-    console = Console(stderr=True, highlight=False)
-    with console.status("backfill") as shown:
+    with stderr().status("backfill") as shown:
         done = correct(
             spark,
             settings,
@@ -70,23 +68,8 @@ def backfill(
         print_json(done.as_dict())
         return
     would = "would be " if dry_run else ""
-    Console(highlight=False).print(
+    version = f", version {done.version}" if done.version is not None else ""
+    stdout().print(
         f"{chosen.table}: {done.read} read, {done.changed} {would}corrected, {done.missing} {would}added,"
-        f" {done.rejected} rejected today {done.codes or ''}"
-        + (f", version {done.version}" if done.version is not None else "")
+        f" {done.rejected} rejected today {done.codes or ''}{version}"
     )
-
-
-def _ranges(given: list[str] | None) -> dict[int, tuple[int, int]] | None:
-    if not given:
-        return None
-    ranges: dict[int, tuple[int, int]] = {}
-    for each in given:
-        partition, _, bounds = each.partition("=")
-        low, _, high = bounds.partition("..")
-        if not (partition.isdigit() and low.isdigit() and high.isdigit() and int(low) < int(high)):
-            raise UsageError(f"--range {each}: write PARTITION=FROM..TO, such as 0=1500..2000")
-        if int(partition) in ranges:
-            raise UsageError(f"--range {each}: partition {partition} is named twice")
-        ranges[int(partition)] = (int(low), int(high))
-    return ranges

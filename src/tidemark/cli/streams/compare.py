@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings
+from tidemark.cli.output import print_json, stdout, table_of
 from tidemark.contract.errors import UsageError
 
 if TYPE_CHECKING:
     from tidemark.config.destination import TableRef
     from tidemark.config.settings import Settings
 
-app = typer.Typer(help="Compare two tables by coordinates and content.")
+app = typer.Typer(add_completion=False)
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def compare(
     left: Annotated[str, typer.Argument(help="A stream, a folder or a catalog name.")],
     right: Annotated[str, typer.Argument(help="A stream, a folder or a catalog name.")],
@@ -27,7 +26,7 @@ def compare(
         list[str] | None, typer.Option("--ignore", help="Column to leave out. Repeatable.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--everything", help="All rows, also what only one has landed so far.")
+        bool, typer.Option("--everything", help="All rows, also those that only one has landed so far.")
     ] = False,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
@@ -43,15 +42,14 @@ def compare(
     if as_json:
         print_json(found.as_dict())
     else:
-        rendering = Table("", "records", title=f"{found.left} and {found.right}")
-        for name in ("same", "different", "only_left", "only_right", "doubled"):
-            rendering.add_row(name.replace("_", " "), f"{getattr(found, name):,}")
-        console = Console(highlight=False)
-        console.print(rendering)
+        counts = ("same", "different", "only_left", "only_right", "doubled")
+        rows = [(name.replace("_", " "), getattr(found, name)) for name in counts]
+        console = stdout()
+        console.print(table_of(("", "records"), rows, title=f"{found.left} and {found.right}"))
         for kind, places in found.examples.items():
             console.print(f"{kind}: {', '.join(f'{p}:{o}' for _, p, o in places)} (partition:offset)")
         if found.left_out:
-            console.print(f"columns of one only, left out: {', '.join(found.left_out)}")
+            console.print(f"columns of one table only, left out: {', '.join(found.left_out)}")
     if not found.equal:
         raise typer.Exit(1)
 

@@ -1,57 +1,46 @@
-"""`tidemark fingerprints`: look at the memory of the fingerprint mode, and empty it."""
+"""`tidemark fingerprints`: show the memory of the fingerprint mode, and empty it."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, Yes, open_settings
+from tidemark.cli.output import print_json, stderr, stdout, table_of
+from tidemark.cli.streams.targets import open_targets
+from tidemark.contract.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidemark.config.settings import Settings
-    from tidemark.streams.target import Target as Remembering
+    from tidemark.streams.target import Target as StreamTarget
 
-app = typer.Typer(help="Look at and reset the memory of the fingerprint mode.", no_args_is_help=True)
+app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
 @app.command()
 def show(*, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: AsJson = False) -> None:
-    """How many contents each stream remembers, and since when (UTC). Safe beside a running ingest."""
+    """How many contents each stream remembers, and since when (UTC). Safe during an ingest."""
     from tidemark.operations.fingerprint_memory import memory_of
-    from tidemark.platform.open_session import session_for
 
     settings = open_settings(config, target)
-    spark = session_for(settings)
-    memories = [memory_of(spark, one) for one in _remembering(spark, settings, list(settings.streams))]
+    spark, targets = _remembering(settings, *settings.streams)
+    memories = [_plain(asdict(memory_of(spark, one))) for one in targets]
     if as_json:
-        print_json([_plain(asdict(memory)) for memory in memories])
+        print_json(memories)
         return
-    table = Table("stream", "entries", "oldest", "newest", "checkpoint")
-    for memory in memories:
-        told = _plain(asdict(memory))
-        table.add_row(
-            memory.stream,
-            f"{memory.entries:,}",
-            told["oldest"] or "-",
-            told["newest"] or "-",
-            memory.checkpoint,
-        )
-    Console().print(table)
+    columns = ("stream", "entries", "oldest", "newest", "checkpoint")
+    stdout().print(table_of(columns, [["-" if m[c] is None else m[c] for c in columns] for m in memories]))
 
 
 @app.command()
 def reset(
     *,
-    stream: Annotated[str, typer.Option("--stream", "-s", help="The stream that is to forget.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    stream: Annotated[str, typer.Option("--stream", "-s", help="The stream whose memory is emptied.")],
+    yes: Yes = False,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
     as_json: AsJson = False,
@@ -61,39 +50,33 @@ def reset(
     Records do not land twice, but a content that landed before the reset lands once more when it comes again.
     """
     from tidemark.operations.fingerprint_memory import forget, memory_of
-    from tidemark.platform.open_session import session_for
     from tidemark.source.topics import KafkaAdmin
 
-    settings = open_settings(config, target)
-    settings.stream(stream)
-    spark = session_for(settings)
-    for one in _remembering(spark, settings, [stream]):
-        memory = memory_of(spark, one)
+    settings = open_settings(config, target, streams=[stream])
+    spark, targets = _remembering(settings, stream)
+    for one in targets:
+        entries = memory_of(spark, one).entries
         if not yes:
-            Console(stderr=True).print(f"{one.table}: {memory.entries:,} entries", highlight=False)
+            stderr().print(f"{one.table}: {entries:,} entries")
             typer.confirm("Forget them?", abort=True, err=True)
         state = forget(spark, KafkaAdmin(settings.kafka), one)
         if as_json:
-            print_json({"stream": one.name, "entries": memory.entries, "version": state.version})
+            print_json({"stream": one.name, "entries": entries, "version": state.version})
         else:
-            Console().print(f"{one.table}: {memory.entries:,} entries are forgotten at the next start")
+            stdout().print(f"{one.table}: {entries:,} entries are forgotten at the next start")
 
 
-def _remembering(spark: SparkSession, settings: Settings, names: list[str]) -> Iterator[Remembering]:
-    from tidemark.contract.errors import UsageError
-    from tidemark.streams.targets import targets_of
-
-    found = [
-        t for name in names for t in targets_of(spark, settings, name, run=uuid.uuid4().hex) if t.remembers
-    ]
+def _remembering(settings: Settings, *names: str) -> tuple[SparkSession, list[StreamTarget]]:
+    spark, targets = open_targets(settings, *names)
+    found = [target for target in targets if target.remembers]
     if not found:
-        raise UsageError(
-            f"{', '.join(names)}: no fingerprints are kept", "only idempotency.mode: fingerprint keeps them"
-        )
-    yield from found
+        hint = "only idempotency.mode: fingerprint keeps them"
+        raise UsageError(f"{', '.join(names)}: no fingerprints are kept", hint)
+    return spark, found
 
 
-def _plain(told: dict[str, Any]) -> dict[str, Any]:
+def _plain(memory: dict[str, Any]) -> dict[str, Any]:
     return {
-        k: v.isoformat(sep=" ", timespec="seconds") if hasattr(v, "isoformat") else v for k, v in told.items()
+        key: value.isoformat(sep=" ", timespec="seconds") if hasattr(value, "isoformat") else value
+        for key, value in memory.items()
     }

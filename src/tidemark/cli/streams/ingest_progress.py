@@ -1,4 +1,4 @@
-"""A bar for each stream while `ingest --available-now` runs, on a terminal; nothing elsewhere."""
+"""The progress bars of `ingest --available-now`: one for each stream, on a terminal only."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tidemark.contract.marks import Marks
 
 
 class IngestProgress(StreamObserver):
-    """Moves with every batch: offsets done of those that were there, records a second, bad ones.
+    """Moves with every batch: offsets landed of those available, records a second, rejected records.
 
-    Log lines go above the bars, as the live display takes standard error over.
+    Log lines appear above the bars: the live display redirects standard error.
     """
 
     def __init__(self, console: Console | None = None, *, shown: bool = True) -> None:

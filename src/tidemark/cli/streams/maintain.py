@@ -1,23 +1,23 @@
-"""`tidemark maintain`: compact, vacuum and tidy the tables."""
+"""`tidemark maintain`: compact, vacuum and clean up the tables."""
 
 from __future__ import annotations
 
-import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings, print_json
+from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Streams, Target, open_settings
+from tidemark.cli.output import print_json, stdout
+from tidemark.cli.streams.targets import open_targets
 
-app = typer.Typer(help="Compact, vacuum and tidy the tables; safe while streams write.")
+app = typer.Typer(add_completion=False)
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def maintain(
     *,
-    stream: Annotated[list[str] | None, typer.Option("--stream", "-s", help="Only this stream.")] = None,
+    stream: Streams = None,
     open_partitions: Annotated[
         bool, typer.Option("--open-partitions", help="Compact today's partitions too.")
     ] = False,
@@ -26,38 +26,31 @@ def maintain(
     ] = 168,
     forget_letters_after: Annotated[
         int | None,
-        typer.Option("--forget-letters-after", min=1, help="Days after which closed dead letters go."),
+        typer.Option(
+            "--forget-letters-after", min=1, help="Days after which closed dead letters are deleted."
+        ),
     ] = None,
     config: Config = DEFAULT_CONFIG,
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rows and marks stay as they are."""
+    """Rows and marks do not change."""
     from tidemark.operations.maintain import Maintenance
-    from tidemark.operations.maintain import maintain as keep_up
-    from tidemark.platform.open_session import session_for
-    from tidemark.streams.targets import targets_of
+    from tidemark.operations.maintain import maintain as maintain_table
 
-    settings = open_settings(config, target)
-    names = list(stream or settings.streams)
-    for name in names:
-        settings.stream(name)
+    settings = open_settings(config, target, streams=stream or ())
     how = Maintenance(
         today=datetime.now(UTC).date(),
         open_partitions=open_partitions,
         retention_hours=retention_hours,
         forget_letters_after=timedelta(days=forget_letters_after) if forget_letters_after else None,
     )
-    spark = session_for(settings)
-    console = Console(highlight=False)
+    spark, targets = open_targets(settings, *(stream or settings.streams))
     done = []
-    for name in names:
-        for one in targets_of(spark, settings, name, run=uuid.uuid4().hex):
-            for piece in keep_up(spark, one, how):
-                done.append(piece.as_dict())
-                if not as_json:
-                    console.print(
-                        f"{piece.table}: {piece.what} {piece.files}, {piece.detail}", soft_wrap=True
-                    )
+    for one in targets:
+        for step in maintain_table(spark, one, how):
+            done.append(step.as_dict())
+            if not as_json:
+                stdout().print(f"{step.table}: {step.what} {step.files}, {step.detail}")
     if as_json:
         print_json(done)

@@ -1,4 +1,4 @@
-"""What `tidemark status` shows a person: once, or kept up to date."""
+"""How `tidemark status` renders streams for a person: once, or updated in place."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
+
+from tidemark.cli.output import stdout, table_of
 
 if TYPE_CHECKING:
     from tidemark.streams.status import StreamStatus
@@ -39,19 +40,18 @@ def rendering(streams: Sequence[StreamStatus], rates: dict[str, float] | None = 
             parts.append(
                 Text(f"{stream.dead_letters:,} on the dead letter topic; why: {why}", style="yellow")
             )
-        away = {name: state for name, state in stream.breakers.items() if state != "CLOSED"}
-        if away:
-            parts.append(Text("; ".join(f"breaker {n}: {s}" for n, s in away.items()), style="bold red"))
+        not_closed = {name: state for name, state in stream.breakers.items() if state != "CLOSED"}
+        if not_closed:
+            shown = "; ".join(f"breaker {name}: {state}" for name, state in not_closed.items())
+            parts.append(Text(shown, style="bold red"))
         if stream.partitions:
-            table = Table("partition", "mark", "end offset", "lag")
-            for p in stream.partitions:
-                table.add_row(str(p.partition), f"{p.mark:,}", f"{p.end_offset:,}", f"{p.lag:,}")
-            parts.append(table)
+            rows = [(str(p.partition), p.mark, p.end_offset, p.lag) for p in stream.partitions]
+            parts.append(table_of(("partition", "mark", "end offset", "lag"), rows))
     return Group(*parts)
 
 
 def watched(
-    look: Callable[[], list[StreamStatus]],
+    read: Callable[[], list[StreamStatus]],
     *,
     every: float,
     as_json: bool,
@@ -59,14 +59,14 @@ def watched(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Looks until Ctrl-C, which is how a person ends it and no failure."""
-    console = console or Console(highlight=False)
+    """Shows what `read` returns, every so many seconds, until Ctrl-C, which is a normal end."""
+    console = console or stdout()
     before: dict[str, tuple[float, int]] = {}
-    picture_kept = console.is_terminal and not as_json
-    with Live(console=console, auto_refresh=False) if picture_kept else nullcontext() as live:
+    in_place = console.is_terminal and not as_json
+    with Live(console=console, auto_refresh=False) if in_place else nullcontext() as live:
         try:
             while True:
-                found = look()
+                found = read()
                 rates = _rates(before, found, clock())
                 at = Text(f"{datetime.now(UTC):%H:%M:%S} UTC, Ctrl-C ends", style="dim")
                 if as_json:
@@ -83,12 +83,12 @@ def watched(
 def _rates(
     before: dict[str, tuple[float, int]], found: Sequence[StreamStatus], now: float
 ) -> dict[str, float]:
-    """Offsets that the marks passed each second since the look before; remembers this one."""
+    """Offsets a second that the marks advanced since the previous read; remembers this one in `before`."""
     rates = {}
     for stream in found:
-        done = sum(p.mark for p in stream.partitions)
+        total = sum(p.mark for p in stream.partitions)
         if stream.stream in before:
-            then, was = before[stream.stream]
-            rates[stream.stream] = max(0.0, (done - was) / max(now - then, 1e-9))
-        before[stream.stream] = (now, done)
+            earlier, previous = before[stream.stream]
+            rates[stream.stream] = max(0.0, (total - previous) / max(now - earlier, 1e-9))
+        before[stream.stream] = (now, total)
     return rates

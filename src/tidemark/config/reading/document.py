@@ -1,4 +1,7 @@
-"""Reads one YAML file into plain values and remembers the line of each, so that faults can name it."""
+"""Reads one YAML file into plain values, with the line of each key.
+
+The scalars are those of YAML 1.2: `yes`, `on`, dates and numbers with a leading zero are text.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +13,37 @@ from typing import Any
 
 import yaml
 
-from tidemark.config.reading.faults import ConfigurationFaults, Fault, KeyPath, Place, shown_key
+from tidemark.config.reading.faults import ConfigurationFaults, Fault, KeyPath, Place, fault_at, shown_key
 from tidemark.config.reading.interpolation import Unset, interpolate
 
 _UNREADABLE = object()
 MOST_NODES = 100_000
-"""Aliases can blow a small file up; a configuration is never that large."""
+"""Aliases can make a small file large in memory; a configuration is never this large."""
+DOUBLED = "stands twice in its section"
+_TEMPLATE = "start from conf/tidemark.yml of the project"
 
 
 @dataclass
 class Document:
-    """`values` is what the file says; `places` the line of every key in it."""
+    """The values of a file and the place of every key.
+
+    `unreadable`: keys whose value has a fault in `faults` already, so that nothing else is reported about
+    them. `from_environment`: values that are never shown, as they may be secrets in the wrong place.
+    """
 
     file: str
     values: dict[str, Any] = field(default_factory=dict)
     places: dict[KeyPath, Place] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     unreadable: set[KeyPath] = field(default_factory=set)
-    """Keys whose value could not be read: their fault is noted, and nothing else is to be said of them."""
     from_environment: set[KeyPath] = field(default_factory=set)
-    """Values that the environment gave, which are not shown: they may be secrets in the wrong place."""
+
+    def fault(self, path: KeyPath, problem: str, hint: str) -> None:
+        self.faults.append(fault_at(self.places, (path, problem, hint), file=self.file))
 
 
 class _CoreSchema(yaml.SafeLoader):
-    """Scalars as in YAML 1.2: `yes`, `on` and dates are text, and so is a number with a leading zero."""
+    """Resolves the scalars of YAML 1.2 alone."""
 
 
 _CoreSchema.yaml_implicit_resolvers = {}
@@ -48,31 +58,32 @@ for _tag, _pattern, _first in (
     _CoreSchema.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
 
 
-def read_document(path: Path, *, environ: Mapping[str, str]) -> Document:
-    """Raises ConfigurationFaults where the file cannot be read as one YAML mapping at all; what is
-    wrong inside it stands in `faults`.
-    """
-    shown = _shown(path)
+def read_document(path: Path, *, environ: Mapping[str, str] | None, shown: str | None = None) -> Document:
+    """The file's values; `shown` is its name in faults. Raises as `parse_document`, also for no such file."""
+    shown = shown or _shown(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         near = sorted(p.name for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
-        hint = (
-            f"the folder has {', '.join(near[:5])}" if near else "name one with --config or TIDEMARK_CONFIG"
-        )
+        named = f"the folder has {', '.join(near[:5])}" if near else ""
+        hint = named or "name one with --config or TIDEMARK_CONFIG"
         raise _broken(shown, "there is no such file", hint) from None
     except IsADirectoryError:
         raise _broken(shown, "is a folder", "name the file in it, such as tidemark.yml") from None
     except NotADirectoryError:
         raise _broken(shown, "part of the path is a file, not a folder", "correct the path") from None
     except PermissionError:
-        raise _broken(shown, "may not be read by this user", "change its permissions") from None
+        raise _broken(shown, "this user may not read it", "change its permissions") from None
     except UnicodeDecodeError as e:
         raise _broken(shown, f"is not UTF-8 text (byte {e.start})", "save it as UTF-8") from None
     return parse_document(text, file=shown, environ=environ)
 
 
-def parse_document(text: str, *, file: str, environ: Mapping[str, str]) -> Document:
+def parse_document(text: str, *, file: str, environ: Mapping[str, str] | None) -> Document:
+    """The text's values; faults inside it are in `faults`. `environ` fills `${NAME}`; None leaves it as it is.
+
+    Raises ConfigurationFaults where the text is not one YAML mapping.
+    """
     try:
         root = yaml.compose(text, Loader=_CoreSchema)
     except yaml.MarkedYAMLError as e:
@@ -84,47 +95,25 @@ def parse_document(text: str, *, file: str, environ: Mapping[str, str]) -> Docum
     except yaml.YAMLError as e:
         raise _broken(file, f"is not YAML: {str(e).splitlines()[0]}", "remove the character") from None
     if root is None or (isinstance(root, yaml.ScalarNode) and root.value.strip() in ("", "null", "~")):
-        raise _broken(file, "is empty", "start from conf/tidemark.yml of the project")
+        raise _broken(file, "is empty", _TEMPLATE)
     if not isinstance(root, yaml.MappingNode):
         kind = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
         problem = f"holds {kind} where sections such as `kafka:` are expected"
-        hint = "start from conf/tidemark.yml of the project"
-        raise _broken(file, problem, hint, line=root.start_mark.line + 1)
-    document = Document(file=file)
-    _Reader(document, environ).read(root)
+        raise _broken(file, problem, _TEMPLATE, line=_line(root))
+    document = Document(file)
+    document.values = _Reader(document, environ).mapping(root, (), ())
     return document
 
 
 class _Reader:
-    """Turns nodes into values. A value that cannot be read is a fault and left out."""
+    """Turns nodes into values. A value that cannot be read is a fault and is left out."""
 
-    def __init__(self, document: Document, environ: Mapping[str, str]) -> None:
+    def __init__(self, document: Document, environ: Mapping[str, str] | None) -> None:
         self.document = document
         self.environ = environ
         self.nodes = 0
 
-    def read(self, root: yaml.MappingNode) -> None:
-        self.document.values = self._mapping(root, (), ())
-
-    def _value(self, node: yaml.Node, path: KeyPath, within: tuple[int, ...]) -> Any:
-        self.nodes += 1
-        if id(node) in within or self.nodes > MOST_NODES:
-            raise _broken(self.document.file, "an alias contains itself, or aliases multiply without end",
-                          "write the values out", line=node.start_mark.line + 1)  # fmt: skip
-        inside = (*within, id(node))
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path, inside)
-        if isinstance(node, yaml.SequenceNode):
-            items = []
-            for i, child in enumerate(node.value):
-                self._place((*path, i), child)
-                item = self._value(child, (*path, i), inside)
-                if item is not _UNREADABLE:
-                    items.append(item)
-            return items
-        return self._scalar(node, path)
-
-    def _mapping(self, node: yaml.MappingNode, path: KeyPath, within: tuple[int, ...]) -> dict[str, Any]:
+    def mapping(self, node: yaml.MappingNode, path: KeyPath, within: tuple[int, ...]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         seen: set[str] = set()
         merged: list[yaml.Node] = []
@@ -139,54 +128,64 @@ class _Reader:
             here = (*path, key)
             if key in seen:
                 first = self.document.places[here].line
-                self._fault(here, key_node, f"stands twice in its section, first in line {first}", "keep one")
+                self._fault(here, key_node, f"{DOUBLED}, first in line {first}", "keep one")
                 continue
             seen.add(key)
-            self._place(here, key_node)
-            value = self._value(value_node, here, within)
+            value = self._value(value_node, here, within, key_node)
             if value is not _UNREADABLE:
                 values[key] = value
         for source in merged:
             if isinstance(source, yaml.MappingNode):
-                inherited = self._mapping(yaml.MappingNode(source.tag, [
-                    (k, v) for k, v in source.value if k.value not in seen
-                ], source.start_mark), path, (*within, id(source)))  # fmt: skip
-                values = {**inherited, **values}
+                others = [(k, v) for k, v in source.value if str(k.value) not in seen]
+                inherited = yaml.MappingNode(source.tag, others, source.start_mark)
+                values = {**self.mapping(inherited, path, (*within, id(source))), **values}
         return values
 
+    def _value(self, node: yaml.Node, path: KeyPath, within: tuple[int, ...], placed: yaml.Node) -> Any:
+        self.document.places[path] = Place(self.document.file, _line(placed), path)
+        self.nodes += 1
+        if id(node) in within or self.nodes > MOST_NODES:
+            problem = "an alias contains itself, or aliases multiply without end"
+            raise _broken(self.document.file, problem, "write the values out", line=_line(node))
+        inside = (*within, id(node))
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, path, inside)
+        if isinstance(node, yaml.SequenceNode):
+            items = [self._value(child, (*path, i), inside, child) for i, child in enumerate(node.value)]
+            return [item for item in items if item is not _UNREADABLE]
+        return self._scalar(node, path)
+
     def _scalar(self, node: yaml.Node, path: KeyPath) -> Any:
-        tag = node.tag.rpartition(":")[2] if node.tag.startswith("tag:yaml.org,2002:") else node.tag
-        raw = str(node.value)
+        tag, raw = node.tag.removeprefix("tag:yaml.org,2002:"), str(node.value)
         if tag == "null":
             return None
         if tag == "bool":
             return raw.lower() == "true"
         if tag in ("int", "float"):
-            number = raw.replace("_", "")
-            return int(number) if tag == "int" else float(number)
+            return (int if tag == "int" else float)(raw.replace("_", ""))
         if tag != "str":
-            self._fault(path, node, f"the tag {node.tag} is not supported", "write a plain value")
-            return _UNREADABLE
+            return self._fault(path, node, f"the tag {node.tag} is not supported", "write a plain value")
+        if self.environ is None:
+            return raw
         try:
             text = interpolate(raw, self.environ)
         except Unset as e:
-            self._fault(path, node, e.problem, e.hint)
-            return _UNREADABLE
+            return self._fault(path, node, e.problem, e.hint)
         if any(c < " " and c not in "\t\r\n" for c in text):
-            self._fault(path, node, "holds a control character", "remove it")
-            return _UNREADABLE
+            return self._fault(path, node, "holds a control character", "remove it")
         if text != raw:
             self.document.from_environment.add(path)
-        # `${NAME:}` is how a Spring file says "nothing unless set"
+        # In a Spring file `${NAME:}` means that the value is absent unless the variable is set.
         return None if text == "" and raw != "" else text
 
-    def _place(self, path: KeyPath, node: yaml.Node) -> None:
-        self.document.places[path] = Place(self.document.file, node.start_mark.line + 1, path)
-
-    def _fault(self, path: KeyPath, node: yaml.Node, problem: str, hint: str) -> None:
+    def _fault(self, path: KeyPath, node: yaml.Node, problem: str, hint: str) -> object:
         self.document.unreadable.add(path)
-        line = node.start_mark.line + 1
-        self.document.faults.append(Fault(self.document.file, shown_key(path), line, problem, hint))
+        self.document.faults.append(Fault(self.document.file, shown_key(path), _line(node), problem, hint))
+        return _UNREADABLE
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
 
 
 def _shown(path: Path) -> str:
@@ -204,5 +203,5 @@ def _yaml_hint(message: str) -> str:
     if "\\t" in message:
         return "indent with spaces, not tabs"
     if "mapping values are not allowed" in message:
-        return "check the indentation, and put text that has `: ` in it in quotes"
+        return "check the indentation, and quote text that contains `: `"
     return "check the indentation and the quotes around this line"

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: every fault with its place, what is wrong and what to do."""
+"""Faults of a configuration: each with its file, line and key, what is wrong, and what to do."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from tidemark.contract.errors import ConfigError
 KeyPath: TypeAlias = tuple[str | int, ...]
 """A place inside the document: keys of mappings and positions in lists."""
 
+Finding: TypeAlias = tuple[KeyPath, str, str]
+"""A key path, what is wrong there, and what to do."""
+
 
 @dataclass(frozen=True)
 class Place:
+    """Where a key is written. `written` is its path in the file, the `spring` root included."""
+
     file: str
     line: int
-    written: KeyPath
-    """The key path as it stands in the file, `spring` root included."""
+    written: KeyPath = ()
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`line` counts from 1; 0 where the fault has no line (a file that is not there)."""
+    """`line` counts from 1; 0 where the fault has no line (a file that does not exist)."""
 
     file: str
     key: str
@@ -47,16 +51,19 @@ class ConfigurationFaults(ConfigError):
     def __init__(self, faults: Iterable[Fault]) -> None:
         ordered = sorted(set(faults), key=lambda f: (f.file, f.line, f.key, f.problem))
         self.faults: tuple[Fault, ...] = tuple(ordered)
-        count = len(ordered)
-        title = f"{count} fault{'' if count == 1 else 's'} in the configuration"
-        super().__init__("\n  ".join([title, *(str(f) for f in ordered)]))
+        super().__init__("\n  ".join([self.title, *(str(f) for f in ordered)]))
+
+    @property
+    def title(self) -> str:
+        count = len(self.faults)
+        return f"{count} fault{'' if count == 1 else 's'} in the configuration"
 
     def __reduce__(self) -> tuple[type[ConfigurationFaults], tuple[tuple[Fault, ...]]]:
         return (type(self), (self.faults,))
 
 
 def shown_key(path: Sequence[str | int]) -> str:
-    """`connector.topics.orders.rules[0].expr`; a key with a dot in it is put in quotes."""
+    """`connector.topics.orders.rules[0].expr`; a key that contains a dot is quoted."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -67,20 +74,17 @@ def shown_key(path: Sequence[str | int]) -> str:
     return text
 
 
-def place_of(places: Mapping[KeyPath, Place], path: KeyPath) -> tuple[Place, int] | None:
-    """The nearest key that stands in a file, going outwards from `path`, and how long its path is."""
+def related(path: KeyPath, other: KeyPath) -> bool:
+    """Whether one of the two paths lies at or below the other."""
+    length = min(len(path), len(other))
+    return path[:length] == other[:length]
+
+
+def fault_at(places: Mapping[KeyPath, Place], finding: Finding, *, file: str) -> Fault:
+    """The fault with the file and line of the nearest key that is written, going outwards; `file` if none is."""
+    path, problem, hint = finding
     for length in range(len(path), 0, -1):
-        if (found := places.get(path[:length])) is not None:
-            return found, length
-    return None
-
-
-def fault_at(
-    places: Mapping[KeyPath, Place], path: KeyPath, problem: str, hint: str = "", *, file: str
-) -> Fault:
-    """The fault with the file and line of the nearest key that is written; `file` where none is."""
-    found = place_of(places, path)
-    if found is None:
-        return Fault(file, shown_key(path), 0, problem, hint)
-    place, length = found
-    return Fault(place.file, shown_key((*place.written, *path[length:])), place.line, problem, hint)
+        if (place := places.get(path[:length])) is not None:
+            key = shown_key((*place.written, *path[length:]))
+            return Fault(place.file, key, place.line, problem, hint)
+    return Fault(file, shown_key(path), 0, problem, hint)

@@ -1,137 +1,140 @@
-"""Runs the models over a document and says what they find in words a person can act on."""
+"""Reads a document's sections into the models, and describes each faulty key in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from copy import deepcopy
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_origin
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from tidemark.config.base import Misread, Section
-from tidemark.config.reading.faults import KeyPath
-from tidemark.config.reading.shape import Finding, keys_of, sections_in
+from tidemark.config.reading.faults import Finding, KeyPath
+from tidemark.config.reading.shape import is_named_by_user, keys_of, meant_by, sections_in
 from tidemark.config.redaction import is_secret_name
 
 M = TypeVar("M", bound=Section)
-MOST_ROUNDS = 8
-PLACEHOLDERS = {
-    "kafka-topic": "unreadable",
-    "bootstrap-servers": "unreadable:1",
-    "name": "unreadable",
-    "expr": "true",
-}
-"""What stands in for a required key that is wrong, so that the rest of its section is still checked."""
 
 
-def validated(
-    model: type[M], values: Mapping[str, Any], at: KeyPath = (), *, quiet: frozenset[KeyPath] = frozenset()
-) -> tuple[M | None, list[Finding]]:
-    """The model, and every finding. Where there are findings, the model is what remains without the
-    faulty keys, so that further checks can run, or None if nothing usable remains.
+class SectionReader:
+    """Reads every section that is usable without its faulty keys, so that one fault hides no other.
 
-    `quiet` are paths whose values are not shown.
+    `findings` has the faults in order, each once; `sections` the models by their paths. Values at the paths
+    `hidden` are not shown.
     """
-    remaining = deepcopy(dict(values))
-    findings: dict[Finding, None] = {}
-    pruned: list[KeyPath] = []
-    for _ in range(MOST_ROUNDS):
-        try:
-            return model.model_validate(remaining), list(findings)
-        except ValidationError as e:
-            errors = e.errors(include_url=False)
-        located = [(_document_path(e["loc"], remaining, missing=e["type"] == "missing"), e) for e in errors]
-        faulty = [*pruned, *(loc for loc, _ in located)]
-        for loc, error in located:
-            inside = any(len(p) > len(loc) and p[: len(loc)] == loc for p in faulty)
-            gone = any(p[: len(loc)] == loc for p in pruned)
-            if (error["type"] == "too_short" and inside) or (error["type"] == "missing" and gone):
-                continue  # a result of faults that are named already
-            path = (*at, *loc)
-            findings[(path, *_words(error, model, loc, shown=path not in quiet))] = None
-        for loc, error in located:
-            missing = error["type"] == "missing"
-            if missing and loc[-1] in PLACEHOLDERS:
-                _place(remaining, loc, PLACEHOLDERS[str(loc[-1])])
-                continue
-            pruned.append(loc)
-            if not _prune(remaining, loc[:-1] if missing else loc):
-                return None, list(findings)
-    return None, list(findings)
+
+    def __init__(self, hidden: Collection[KeyPath] = ()) -> None:
+        self.findings: dict[Finding, None] = {}
+        self.sections: dict[KeyPath, Section] = {}
+        self._hidden = hidden
+
+    def read(self, model: type[M], values: Any, at: KeyPath = ()) -> M | None:
+        """The section at `at`, or None where nothing usable remains of it."""
+        if not isinstance(values, dict):
+            problem = self._with_value(at, values, "must be a section of keys")
+            self.findings[at, problem, "write the keys below it, indented"] = None
+            return None
+        keys, given, reported = keys_of(model), dict(values), set()
+        for key, value in values.items():
+            before = len(self.findings)
+            if key not in keys:
+                self.findings[(*at, key), "unknown key", meant_by(key, keys, at)] = None
+                del given[key]
+            elif inner := sections_in(keys[key].annotation):
+                given[key] = self._inner(inner[0], keys[key].annotation, value, (*at, key))
+                if given[key] is None:
+                    del given[key]
+            if len(self.findings) > before:
+                reported.add(key)
+        # The faults of single keys first; then, without those keys, what contradicts.
+        for each in (model, _without_required_texts(model)):
+            try:
+                section = each.model_validate(given)
+            except ValidationError as e:
+                errors = e.errors(include_url=False)
+                reported |= {error["loc"][0] for error in errors if len(error["loc"]) > 1}
+                for error in errors:
+                    # A key that is gone or empty because of its own faults has been reported.
+                    if not (error["type"] in ("missing", "too_short") and error["loc"][0] in reported):
+                        self._describe(model, error, given, at)
+                faulty = {error["loc"][0] for error in errors if error["loc"]}
+                reported |= faulty
+                given = {key: value for key, value in given.items() if key not in faulty}
+            else:
+                self.sections[at] = section
+                return section
+        return None
+
+    def _inner(self, model: type[Section], annotation: Any, value: Any, at: KeyPath) -> Any:
+        """The value with its sections read; unchanged where it is not what the annotation asks for."""
+        if is_named_by_user(annotation):
+            if not isinstance(value, dict):
+                return value
+            read = {name: self.read(model, section, (*at, name)) for name, section in value.items()}
+            return {name: section for name, section in read.items() if section is not None}
+        if get_origin(annotation) is tuple:
+            if not isinstance(value, list):
+                return value
+            items = [self.read(model, section, (*at, i)) for i, section in enumerate(value)]
+            return [section for section in items if section is not None]
+        return self.read(model, value, at)
+
+    def _describe(
+        self, model: type[Section], error: ErrorDetails, given: Mapping[str, Any], at: KeyPath
+    ) -> None:
+        kind, context, value = error["type"], error.get("ctx", {}), error["input"]
+        missing = kind == "missing"
+        path = (*at, *(error["loc"] if missing else _written(error["loc"], given)))
+        if missing:
+            description = keys_of(model)[str(path[-1])].description
+            problem, hint = "is missing", f"add it: {description}" if description else "add it"
+        elif kind == "value_error":
+            cause = context.get("error", error["msg"])
+            problem, _, hint = str(cause).partition("; ")
+            if isinstance(cause, Misread) and self._may_show(path):
+                problem = f"{problem}: `{cause.part}`"
+        else:
+            if kind in ("literal_error", "enum"):
+                problem, hint = _choice(str(context["expected"]), value)
+            elif kind in WORDS:
+                problem, hint = WORDS[kind](context, value)
+            else:
+                problem, hint = error["msg"].lower(), ""
+            problem = self._with_value(path, value, problem)
+        self.findings[path, problem, hint] = None
+
+    def _with_value(self, path: KeyPath, value: Any, problem: str) -> str:
+        visible = self._may_show(path) and isinstance(value, str | int | float) and str(value)
+        return f"is `{value}`, {problem}" if visible else problem
+
+    def _may_show(self, path: KeyPath) -> bool:
+        return path not in self._hidden and not is_secret_name(str(path[-1]) if path else "")
 
 
-def _document_path(loc: tuple[int | str, ...], values: Any, *, missing: bool) -> KeyPath:
+@cache
+def _without_required_texts(model: type[M]) -> type[M]:
+    """The model with its required texts optional: a section that lacks one is still checked for the rest."""
+    texts = {
+        name: (str, Field("", validate_default=False))
+        for name, field in model.model_fields.items()
+        if field.is_required() and field.annotation is str
+    }
+    made: type[M] = create_model(model.__name__, __base__=model, **texts)  # type: ignore[call-overload]
+    return made
+
+
+def _written(loc: tuple[int | str, ...], given: Any) -> KeyPath:
     """The location of a pydantic error without the parts that name no key: union branches, `[key]`."""
     path: list[int | str] = []
-    here = values
     for part in loc:
-        named = isinstance(here, dict) and isinstance(part, str) and part in here
-        counted = isinstance(here, list) and isinstance(part, int) and part < len(here)
-        if named or counted:
-            here = here[part]
-        else:
-            if missing and part == loc[-1]:
-                path.append(part)
+        is_key = isinstance(given, dict) and part in given
+        if not is_key and not (isinstance(given, list) and isinstance(part, int) and part < len(given)):
             break
+        given = given[part]
         path.append(part)
     return tuple(path)
-
-
-def _prune(values: dict[str, Any], path: KeyPath) -> bool:
-    """Take away what stands at `path`; False where that would leave nothing."""
-    if not path:
-        return False
-    here: Any = values
-    for part in path[:-1]:
-        if isinstance(here, dict) and part not in here:
-            return True
-        here = here[part]
-    if isinstance(here, dict):
-        here.pop(path[-1], None)
-    elif isinstance(here, list):
-        # emptied, not removed: other errors of this round name later positions
-        return _prune(values, path[:-1])
-    return True
-
-
-def _place(values: Any, path: KeyPath, value: str) -> None:
-    for part in path[:-1]:
-        values = values.setdefault(part, {}) if isinstance(values, dict) else values[part]
-    values[path[-1]] = value
-
-
-def _words(error: ErrorDetails, model: type[Section], loc: KeyPath, *, shown: bool) -> tuple[str, str]:
-    kind, context, value = error["type"], error.get("ctx", {}), error["input"]
-    key = str(loc[-1]) if loc else ""
-    if kind == "missing":
-        return "is missing", _add_it(model, loc)
-    if kind == "value_error":
-        cause = context.get("error", error["msg"])
-        problem, _, hint = str(cause).partition("; ")
-        if isinstance(cause, Misread) and shown and not is_secret_name(key):
-            problem = f"{problem}: `{cause.part}`"
-        return problem, hint
-    if kind in ("literal_error", "enum"):
-        problem, hint = _choice(str(context["expected"]), value)
-    else:
-        wording = WORDS.get(kind)
-        problem, hint = wording(context, value) if wording else (error["msg"].lower(), "")
-    visible = shown and isinstance(value, str | int | float) and not is_secret_name(key)
-    return (f"is `{value}`, {problem}" if visible and str(value) else problem), hint
-
-
-def _add_it(model: type[Section], loc: KeyPath) -> str:
-    current: list[type[Section]] = [model]
-    description = ""
-    for part in loc:
-        for section in current:
-            if isinstance(part, str) and part in keys_of(section):
-                field = keys_of(section)[part]
-                current, description = sections_in(field.annotation), field.description or ""
-                break
-    return f"add it: {description}" if description else "add it"
 
 
 def _choice(expected: str, value: object) -> tuple[str, str]:
@@ -142,8 +145,11 @@ def _choice(expected: str, value: object) -> tuple[str, str]:
     return one_of, f"did you mean `{meant}`?" if meant else ""
 
 
-def _bound(sign: str, key: str) -> Callable[[Mapping[str, Any], object], tuple[str, str]]:
-    return lambda context, value: (f"must be {sign} {context[key]}", "")
+Wording = Callable[[Mapping[str, Any], object], tuple[str, str]]
+
+
+def _fixed(problem: str, hint: str = "") -> Wording:
+    return lambda context, value: (problem.format(**context), hint)
 
 
 def _text(context: Mapping[str, Any], value: object) -> tuple[str, str]:
@@ -152,26 +158,24 @@ def _text(context: Mapping[str, Any], value: object) -> tuple[str, str]:
     return "must be text", "write one value"
 
 
-WORDS: dict[str, Callable[[Mapping[str, Any], object], tuple[str, str]]] = {
+WORDS: dict[str, Wording] = {
     "string_type": _text,
-    "string_too_short": lambda c, v: ("must not be empty", ""),
-    "string_too_long": lambda c, v: (f"must have at most {c['max_length']} characters", ""),
-    "string_pattern_mismatch": lambda c, v: ("must consist of dead letters, digits, `.`, `_` and `-`", ""),
-    "int_type": lambda c, v: ("must be a whole number", ""),
-    "int_parsing": lambda c, v: ("must be a whole number", "write the digits only"),
-    "int_from_float": lambda c, v: ("must be a whole number", ""),
-    "float_type": lambda c, v: ("must be a number", ""),
-    "float_parsing": lambda c, v: ("must be a number", "write the number only, without a unit"),
-    "finite_number": lambda c, v: ("must be a finite number", ""),
-    "bool_type": lambda c, v: ("must be true or false", ""),
-    "bool_parsing": lambda c, v: ("must be true or false", ""),
-    "greater_than": _bound("above", "gt"),
-    "greater_than_equal": _bound("at least", "ge"),
-    "less_than": _bound("below", "lt"),
-    "less_than_equal": _bound("at most", "le"),
-    "too_short": lambda c, v: ("must not be empty", "name at least one"),
-    "tuple_type": lambda c, v: ("must be a list", "write `[a, b]`, or one `- item` a line"),
-    "model_type": lambda c, v: ("must be a section of keys", "write the keys below it, indented"),
-    "model_attributes_type": lambda c, v: ("must be a section of keys", "write the keys below it, indented"),
-    "dict_type": lambda c, v: ("must be a section of keys", "write `name: value` lines below it, indented"),
+    "string_too_short": _fixed("must not be empty"),
+    "string_too_long": _fixed("must have at most {max_length} characters"),
+    "string_pattern_mismatch": _fixed("must consist of letters, digits, `.`, `_` and `-`"),
+    "int_type": _fixed("must be a whole number"),
+    "int_parsing": _fixed("must be a whole number", "write the digits only"),
+    "int_from_float": _fixed("must be a whole number"),
+    "float_type": _fixed("must be a number"),
+    "float_parsing": _fixed("must be a number", "write the number only, without a unit"),
+    "finite_number": _fixed("must be a finite number"),
+    "bool_type": _fixed("must be true or false"),
+    "bool_parsing": _fixed("must be true or false"),
+    "greater_than": _fixed("must be above {gt}"),
+    "greater_than_equal": _fixed("must be at least {ge}"),
+    "less_than": _fixed("must be below {lt}"),
+    "less_than_equal": _fixed("must be at most {le}"),
+    "too_short": _fixed("must not be empty", "name at least one"),
+    "tuple_type": _fixed("must be a list", "write `[a, b]`, or one `- item` a line"),
+    "dict_type": _fixed("must be a section of keys", "write `name: value` lines below it, indented"),
 }

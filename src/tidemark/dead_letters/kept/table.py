@@ -33,7 +33,7 @@ class DeadLetterTable:
 
     @property
     def statuses(self) -> TableRef:
-        return self.landed.beside("_dlq_status")
+        return self.landed.sibling("_dlq_status")
 
     def create(self, spark: SparkSession) -> str:
         """Create both if absent; returns Delta's id of the DLQ table. Raises SchemaConflict where a table has

@@ -1,1 +1,1 @@
-"""`tidemark demo`: from nothing to tables, with crashes and a check of every record."""
+"""`tidemark demo`: records, tables, crashes, and a check of every record."""

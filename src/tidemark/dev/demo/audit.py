@@ -1,4 +1,4 @@
-"""The demo's check: what was produced against what is really in the table and in the DLQ topic."""
+"""The demo's check: compares the produced records with the table and the DLQ topic."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tidemark.contract import records
+from tidemark.contract.dead_letters import ERRORS_PREFIX
 from tidemark.contract.errors import RetriableError
 from tidemark.dev.producers import admin
 from tidemark.dev.samples import SampleEvent
 
-_PREFIX = "__dlq.errors."
 _SILENCE_S = 30.0
 
 
@@ -41,12 +41,13 @@ class DeadLetter(NamedTuple):
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What became of the produced records, counted by coordinates.
+    """The produced records by outcome, counted by coordinates.
 
     `duplicated` counts rows beyond the first of a record, records that both landed and were rejected, and
-    coordinates that nobody produced; `lost` those found nowhere. `published_again` is no fault: after
-    a kill between publishing and the next commit, a dead letter is published twice, to be keyed by its
-    coordinates.
+    coordinates that were never produced; `lost` counts records found nowhere. `misjudged`: good records that
+    were rejected, bad ones and tombstones that landed. `altered`: dead letters whose bytes are not the produced
+    ones. `published_again` is not a fault: after a kill between publishing and the next commit, a dead letter
+    is published twice; readers identify it by its coordinates.
     """
 
     produced: int
@@ -73,11 +74,7 @@ class AuditResult:
 def judge(
     produced: Mapping[Coordinates, SampleEvent], rows: Iterable[LandedRow], dead_letters: Sequence[DeadLetter]
 ) -> AuditResult:
-    """Hold the table and the DLQ topic against what was produced. Tombstones should be in neither.
-
-    `misjudged`: good records that were rejected, bad ones and tombstones that landed. `altered`: dead
-    letters whose bytes are not the produced ones.
-    """
+    """Compare the table and the DLQ topic with the produced records. Tombstones should be in neither."""
     in_table = Counter(row.at for row in rows)
     in_topic = {dead_letter.at: dead_letter for dead_letter in dead_letters}
     tombstones = {at for at, event in produced.items() if event.record.value is None}
@@ -102,7 +99,7 @@ def judge(
 
 
 def landed_rows(table: Path, *, day: str = "cob_date") -> list[LandedRow]:
-    """Every row of the table, by its coordinates; `day` is an expression. Starts Spark unless it runs."""
+    """Every row of the table, by its coordinates; `day` is an SQL expression. Starts Spark if necessary."""
     from pyspark.sql import functions as F
 
     from tidemark.platform.session import get_session
@@ -115,7 +112,7 @@ def landed_rows(table: Path, *, day: str = "cob_date") -> list[LandedRow]:
 
 
 def dead_letters_of(bootstrap: str, topic: str) -> list[DeadLetter]:
-    """Every record of the DLQ topic, repeats included. Raises RetriableError if the broker falls silent."""
+    """Every record of the DLQ topic, with repeats. Raises RetriableError if the broker stops answering."""
     partitions = admin(bootstrap).list_topics(timeout=30).topics.get(topic)
     if partitions is None:
         return []
@@ -128,20 +125,17 @@ def dead_letters_of(bootstrap: str, topic: str) -> list[DeadLetter]:
         }
     )
     try:
-        expected = 0
-        start = []
-        for partition in partitions.partitions:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
-            expected += high - low
-            start.append(TopicPartition(topic, partition, low))
-        consumer.assign(start)
+        bounds = {
+            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+            for partition in partitions.partitions
+        }
+        expected = sum(high - low for low, high in bounds.values())
+        consumer.assign([TopicPartition(topic, partition, low) for partition, (low, _) in bounds.items()])
         dead_letters: list[DeadLetter] = []
         while len(dead_letters) < expected:
             messages = consumer.consume(min(1000, expected - len(dead_letters)), _SILENCE_S)
             if not messages:
-                raise RetriableError(
-                    f"the broker gave {len(dead_letters)} of {expected} dead letters, then none"
-                )
+                raise RetriableError(f"the broker sent {len(dead_letters)} of {expected} dead letters")
             for message in messages:
                 if message.error() is not None:
                     raise KafkaException(message.error())
@@ -152,16 +146,15 @@ def dead_letters_of(bootstrap: str, topic: str) -> list[DeadLetter]:
 
 
 def _dead_letter(message: Message) -> DeadLetter:
-    told: dict[str, str] = {}
-    for name, text in dict(message.headers() or ()).items():
-        if name.startswith(_PREFIX) and text is not None:
-            told[name.removeprefix(_PREFIX)] = (
-                text if isinstance(text, str) else text.decode("utf-8", "replace")
-            )
+    errors = {
+        name.removeprefix(ERRORS_PREFIX): text if isinstance(text, str) else text.decode("utf-8", "replace")
+        for name, text in dict(message.headers() or ()).items()
+        if name.startswith(ERRORS_PREFIX) and text is not None
+    }
     return DeadLetter(
-        at=Coordinates(told["topic.id"], int(told["partition"]), int(told["offset"])),
-        code=told["category"],
-        stage=told.get("stage", ""),
-        message=told.get("message", ""),
+        at=Coordinates(errors["topic.id"], int(errors["partition"]), int(errors["offset"])),
+        code=errors["category"],
+        stage=errors.get("stage", ""),
+        message=errors.get("message", ""),
         value=message.value(),
     )

@@ -1,4 +1,4 @@
-"""The demo's configuration: its subject's stream, in a folder of its own."""
+"""The demo's configuration: its subject's stream, in a separate folder."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TOPIC = USER_EVENTS.topic
 STREAM = USER_EVENTS.stream
 PARTITIONS = 6
 BATCHES = 8
-"""How many batches the records make, so that there are some before, between and after the kills."""
+"""The number of batches of all records: some come before, between and after the kills."""
 
 
 @dataclass(frozen=True)
 class DemoFiles:
-    """Where everything of a demo lies: one folder that can be looked at, kept or thrown away."""
+    """The files of a demo, all in one folder."""
 
     folder: Path
     subject: DemoSubject = USER_EVENTS
@@ -40,8 +40,8 @@ class DemoFiles:
 
 
 def write_configuration(files: DemoFiles, *, bootstrap: str, records: int) -> None:
-    """Writes `tidemark.yml` and its schema files. The stream is the subject's, but for smaller batches, so
-    that a kill has a middle to happen in.
+    """Writes `tidemark.yml` and its schema files. The stream is the subject's with smaller batches, so that a
+    kill happens between batches.
     """
     for name, text in files.subject.files.items():
         path = files.folder / name

@@ -1,4 +1,4 @@
-"""From nothing to a landed topic: a broker, records of every kind, a writer killed twice, and the check."""
+"""The demo: a broker, records of every kind, a writer killed twice, and a check of every record."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tidemark.dev.demo.audit import AuditResult, Coordinates, dead_letters_of, j
 from tidemark.dev.demo.configuration import BATCHES, PARTITIONS, DemoFiles, write_configuration
 from tidemark.dev.demo.replay import fix_and_replay
 from tidemark.dev.demo.report import (
+    Move,
     Narrator,
     table_of_checks,
     table_of_landed,
@@ -29,22 +30,19 @@ from tidemark.dev.demo.report import (
 )
 from tidemark.dev.demo.subject import subject_of
 from tidemark.dev.demo.writer import CommitWatch, WriterRun, run_writer
-from tidemark.dev.producers import create_topic, produce
+from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.dev.samples import SampleEvent
 from tidemark.platform.jvm.jars import jar_paths, tidemark_home
 from tidemark.platform.jvm.java import find_java
 from tidemark.reports.run import report_now
 from tidemark.source.topics import KafkaAdmin
 
-DEFAULT_RECORDS = 100_000
-FEWEST_RECORDS = 1_000
-MOST_RECORDS = 2_000_000
 _MOST_RUNS = 5
 
 
 @dataclass(frozen=True)
 class Kill:
-    """A point of the batch at which a run of the writer is killed, and what that means."""
+    """A point of the batch at which a run of the writer is killed, and the state that it leaves."""
 
     faults: str
     when: str
@@ -66,21 +64,15 @@ KILLS = (
 
 
 def run_demo(
-    console: Console,
-    *,
-    records: int = DEFAULT_RECORDS,
-    keep: Path | None = None,
-    sample_set: str | None = None,
+    console: Console, *, records: int, keep: Path | None = None, sample_set: str | None = None
 ) -> AuditResult:
-    """The whole demo in a temporary folder, or in `keep`, which stays. Everything it starts has ended
+    """The whole demo in a temporary folder, or in `keep`, which stays. Every started process has ended
     when it returns or raises. `sample_set` is one of `fixtures/sets`, instead of events of every format.
 
     Raises:
-        UsageError: `keep` holds something, `records` is out of range, or there is no such set.
-        WriterFailed: the writer ended in another way than by our kill.
+        UsageError: `keep` is not empty, or there is no such set.
+        WriterFailed: the writer ended by itself with an error.
     """
-    if not FEWEST_RECORDS <= records <= MOST_RECORDS:
-        raise UsageError(f"{records} records: the demo takes {FEWEST_RECORDS:,} to {MOST_RECORDS:,}")
     narrator, subject = Narrator(console), subject_of(sample_set)
     with _folder(keep) as folder:
         files = DemoFiles(folder, subject)
@@ -91,19 +83,20 @@ def run_demo(
 
         narrator.step("A real Kafka broker")
         with EmbeddedBroker(files.broker) as broker:
-            narrator.say(f"answers on {broker.bootstrap}; everything of this demo lies in {folder}")
-            # The records are dated 2024: a broker's usual week of retention would take them at once.
+            narrator.say(f"answers on {broker.bootstrap}; all files of this demo are in {folder}")
+            # The records are dated 2024: the usual week of retention would delete them at once.
             create_topic(broker.bootstrap, subject.topic, PARTITIONS, retention_ms="-1")
             write_configuration(files, bootstrap=broker.bootstrap, records=records)
-            made = f"topic {subject.topic} with {PARTITIONS} partitions; configuration {files.configuration}"
-            narrator.say(made)
+            narrator.say(
+                f"topic {subject.topic} with {PARTITIONS} partitions; configuration {files.configuration}"
+            )
             produced = _produce(narrator, files, broker.bootstrap, records)
             runs = _land(narrator, files, produced)
             audit_result = _audit(narrator, files, broker.bootstrap, produced, runs)
             fix_and_replay(narrator, files)
             _report(narrator, files)
         if keep is not None:
-            _say_what_is_kept(narrator, files, broker.bootstrap)
+            _explain_kept_folder(narrator, files, broker.bootstrap)
     console.print(
         audit_result.line(), soft_wrap=True, style="bold green" if audit_result.sound else "bold red"
     )
@@ -113,19 +106,19 @@ def run_demo(
 def _produce(
     narrator: Narrator, files: DemoFiles, bootstrap: str, records: int
 ) -> dict[Coordinates, SampleEvent]:
-    narrator.step(f"Records: {files.subject.says}")
+    narrator.step(f"Records: {files.subject.description}")
     events: list[SampleEvent] = []
-    made, topic_name = files.subject.events(records), files.subject.topic
-    with narrator.bar("produced", records) as bar:
+    topic_name = files.subject.topic
+    with narrator.bar("produced", records) as move:
 
-        def noted() -> Iterator[SampleEvent]:
-            for event in made:
+        def noted() -> Iterator[SampleRecord]:
+            for event in files.subject.events(records):
                 events.append(event)
                 if len(events) % 25_000 == 0 or len(events) == records:
-                    bar.to(len(events))
-                yield event
+                    move(len(events))
+                yield event.record
 
-        acknowledged = produce(bootstrap, topic_name, (event.record for event in noted()))
+        acknowledged = produce(bootstrap, topic_name, noted())
     topic = KafkaAdmin(load_settings(files.configuration).kafka).describe(topic_name).id
     bad = sum(event.fault is not None for event in events)
     none = sum(event.record.value is None for event in events)
@@ -142,10 +135,18 @@ def _land(narrator: Narrator, files: DemoFiles, produced: dict[Coordinates, Samp
         number = len(runs) + 1
         if number > _MOST_RUNS:
             raise UsageError(
-                "the writer is killed again and again", "is TIDEMARK_FAULTS set by somebody else?"
+                "the writer is killed again and again", "did another program set TIDEMARK_FAULTS?"
             )
         kill = KILLS[number - 1] if number <= len(KILLS) else None
-        run = _run_once(narrator, files, watch, number, kill, should_land)
+        narrator.step(f"The writer, run {number}" + (", to be killed" if kill else ", to the end"))
+        narrator.say(f"tidemark ingest --config {files.configuration} --available-now")
+        with narrator.bar("rows in the table", should_land) as move:
+            move(watch.landed)
+
+            def on_commit(move: Move = move) -> None:
+                move(watch.landed, f", {watch.commits} commits")
+
+            run = run_writer(files, number, watch, faults=kill.faults if kill else "", on_commit=on_commit)
         runs.append(run)
         if run.killed and kill:
             narrator.say(f"Killed with SIGKILL {kill.when}. {kill.consequence}", "red")
@@ -155,22 +156,6 @@ def _land(narrator: Narrator, files: DemoFiles, produced: dict[Coordinates, Samp
     return runs
 
 
-def _run_once(
-    narrator: Narrator, files: DemoFiles, watch: CommitWatch, number: int, kill: Kill | None, should_land: int
-) -> WriterRun:
-    narrator.step(f"The writer, run {number}" + (", to be killed" if kill else ", to the end"))
-    narrator.say(f"tidemark ingest --config {files.configuration} --available-now")
-    with narrator.bar("rows in the table", should_land) as bar:
-        bar.to(watch.landed)
-        return run_writer(
-            files,
-            number,
-            watch,
-            faults=kill.faults if kill else "",
-            on_commit=lambda seen: bar.to(seen.landed, f", {seen.commits} commits"),
-        )
-
-
 def _audit(
     narrator: Narrator,
     files: DemoFiles,
@@ -178,48 +163,41 @@ def _audit(
     produced: dict[Coordinates, SampleEvent],
     runs: list[WriterRun],
 ) -> AuditResult:
-    narrator.step("What is really in the table and in the DLQ topic")
+    narrator.step("The contents of the table and of the DLQ topic")
     dlq, day = f"{files.subject.topic}-dlq", files.subject.day
     narrator.say(f"reading {files.table} with Spark, and topic {dlq}")
     rows = landed_rows(files.table, day=day)
     dead_letters = dead_letters_of(bootstrap, dlq)
     audit_result = judge(produced, rows, dead_letters)
     reasons = [kill.when for kill in KILLS] + [""] * len(runs)
-    for table in (
+    narrator.show(
         table_of_runs(runs, reasons[: len(runs)]),
         table_of_landed(produced, rows, day=day),
         table_of_rejected(produced, dead_letters),
         table_of_checks(audit_result),
-    ):
-        narrator.console.print()
-        narrator.console.print(table)
-    taken_for_avro = sum(
-        at in produced and produced[at].format is not Format.AVRO
-        for at in {
-            dead_letter.at for dead_letter in dead_letters if dead_letter.code == FailureCode.MALFORMED_AVRO
-        }
     )
-    if taken_for_avro:
+    malformed_avro = {x.at for x in dead_letters if x.code == FailureCode.MALFORMED_AVRO}
+    other_format = sum(at in produced and produced[at].format is not Format.AVRO for at in malformed_avro)
+    if other_format:
         narrator.say(
-            f"{taken_for_avro:,} of the MALFORMED_AVRO were made as broken JSON: where a topic has all three"
+            f"{other_format:,} of the MALFORMED_AVRO were produced as broken JSON: on a topic with all three"
             " formats, what looks like neither JSON nor CSV is read as Avro."
         )
     if audit_result.published_again:
         narrator.say(
-            f"{audit_result.published_again:,} dead letters were published again after a kill, as at least once"
-            " means. They carry the coordinates of their record, so each counts once."
+            f"{audit_result.published_again:,} dead letters were published again after a kill, as at-least-once"
+            " delivery allows. They carry the coordinates of their record, so each counts once."
         )
     narrator.console.print()
     return audit_result
 
 
 def _report(narrator: Narrator, files: DemoFiles) -> None:
-    """Asks for a report over the landed table as anybody would: through the topic, the gate, the archive."""
-    narrator.step("A report over what landed")
-    narrator.say("a request through the topic bim-report-requested, made by a worker in this process")
+    """Requests a report over the landed table as a client does: through the topic, the claim, the archive."""
+    narrator.step("A report over the landed table")
+    narrator.say("a request through the topic bim-report-requested, processed by a worker in this process")
     archived = report_now(load_settings(files.configuration), "VOLUME", requested_by="demo")
-    narrator.console.print()
-    narrator.console.print(table_of_report(archived))
+    narrator.show(table_of_report(archived))
     narrator.say(f"COMPLETED; its archiveRef is {archived.ref}")
     narrator.console.print()
 
@@ -240,9 +218,9 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     yield keep
 
 
-def _say_what_is_kept(narrator: Narrator, files: DemoFiles, bootstrap: str) -> None:
+def _explain_kept_folder(narrator: Narrator, files: DemoFiles, bootstrap: str) -> None:
     port = bootstrap.rpartition(":")[2]
-    narrator.say(f"Kept in {files.folder}. To go on with it:")
+    narrator.say(f"Kept in {files.folder}. To continue with it:")
     narrator.say(f"tidemark broker start --folder {files.broker} --port {port}")
     narrator.say(f"tidemark status --config {files.configuration}")
     narrator.console.print()

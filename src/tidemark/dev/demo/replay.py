@@ -1,4 +1,4 @@
-"""The demo's replay: one dead letter is understood, fixed and landed under its own coordinates."""
+"""The demo's replay: one dead letter is fixed and lands under its own coordinates."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tidemark.dev.demo.report import Narrator
 
 
 def fix_and_replay(narrator: Narrator, files: DemoFiles) -> None:
-    """Keep the dead letters in their table, and fix one that its subject knows how to fix.
+    """Copy the dead letters into their table, and replay one that the subject has a fix for.
 
-    Raises DataLoss if its row is not in the table once afterwards.
+    Raises DataLoss if its row is not in the table exactly once afterwards.
     """
     from tidemark.platform.session import get_session
 
-    narrator.step("One dead letter, understood, fixed and replayed")
+    narrator.step("One dead letter, fixed and replayed")
     spark, settings = get_session("tidemark-demo"), load_settings(files.configuration)
     (stream,) = settings.streams
     dead_letters = DeadLetters.of(spark, settings, stream)
@@ -44,11 +44,8 @@ def fix_and_replay(narrator: Narrator, files: DemoFiles) -> None:
         f"tidemark dead-letters replay --stream {stream} --letter {named}"
         f" --edit {_quoted(fix.expression)} --config {files.configuration}"
     )
-    selection, edit = (
-        Selection(dead_letters=(dead_letter[DEAD_LETTER_ID],)),
-        PayloadEdit(expression=fix.expression),
-    )
-    done = dead_letters.replay(selection, edit=edit, by="demo")
+    selection = Selection(dead_letters=(dead_letter[DEAD_LETTER_ID],))
+    done = dead_letters.replay(selection, edit=PayloadEdit(expression=fix.expression), by="demo")
     at = F.lit(True)
     for name in records.COORDINATES:
         at = at & (F.col(name) == dead_letter[name])
@@ -68,6 +65,6 @@ def _to_fix(found: DataFrame, holds: str) -> Row | None:
 
 
 def _quoted(expression: str) -> str:
-    """For a shell: in double quotes where they mean nothing more than in SQL."""
+    """Quoted for a shell, in double quotes where no character of the expression is special in them."""
     plain = not set('"$`\\!') & set(expression)
     return f'"{expression}"' if plain else shlex.quote(expression)

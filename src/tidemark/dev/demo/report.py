@@ -1,10 +1,11 @@
-"""What the demo prints: steps while it works, tables when it is done."""
+"""The output of the demo: steps while it runs, tables at the end."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -21,16 +22,16 @@ from tidemark.reports.archive.archive import Archived
 _WIDTH_OF_A_PIPE = 120
 
 
+class Move(Protocol):
+    def __call__(self, done: int, note: str = "") -> None: ...
+
+
 def demo_console() -> Console:
-    return (
-        Console(highlight=False)
-        if Console().is_terminal
-        else Console(width=_WIDTH_OF_A_PIPE, highlight=False)
-    )
+    return Console(highlight=False, width=None if Console().is_terminal else _WIDTH_OF_A_PIPE)
 
 
 class Narrator:
-    """Says every step, shows a bar on a terminal and single lines elsewhere."""
+    """Prints every step, and progress as a bar on a terminal or as single lines elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -43,54 +44,41 @@ class Narrator:
     def say(self, text: str, style: str = "") -> None:
         self.console.print(Text(f"   {text}", style=style), soft_wrap=True)
 
+    def show(self, *tables: Table) -> None:
+        """Print the tables, with an empty line before each."""
+        for table in tables:
+            self.console.print()
+            self.console.print(table)
+
     @contextmanager
-    def bar(self, title: str, total: int) -> Iterator[Bar]:
-        bar = Bar(self, title, total)
-        try:
-            bar.open()
-            yield bar
-        finally:
-            bar.close()
-
-
-class Bar:
-    def __init__(self, narrator: Narrator, title: str, total: int) -> None:
-        self._narrator = narrator
-        self._title = title
-        self._total = total
-        self._shown = -1
-        self._progress = Progress(
+    def bar(self, title: str, total: int) -> Iterator[Move]:
+        """A function that moves the bar to a number, with a note; away from a terminal it prints a new line."""
+        terminal = self.console.is_terminal
+        columns = (
             TextColumn("   {task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=narrator.console,
-            disable=not narrator.console.is_terminal,
         )
-        self._task = self._progress.add_task(title, total=total)
+        with Progress(*columns, console=self.console, disable=not terminal) as progress:
+            task = progress.add_task(title, total=total)
+            printed = -1
 
-    def open(self) -> None:
-        self._progress.start()
+            def move(done: int, note: str = "") -> None:
+                nonlocal printed
+                progress.update(task, completed=done, description=f"{title}{note}")
+                if not terminal and done != printed:
+                    self.say(f"{title} {done:,} of {total:,}{note}")
+                printed = done
 
-    def close(self) -> None:
-        self._progress.stop()
-
-    def to(self, done: int, note: str = "") -> None:
-        """Move to `done`; away from a terminal, a line for it when it is another number than before."""
-        self._progress.update(self._task, completed=done, description=f"{self._title}{note}")
-        if not self._narrator.console.is_terminal and done != self._shown:
-            self._narrator.say(f"{self._title} {done:,} of {self._total:,}{note}")
-        self._shown = done
+            yield move
 
 
 def table_of_runs(runs: Sequence[WriterRun], reasons: Sequence[str]) -> Table:
     table = _table("The writer's runs", "run", "ended", "commits", "rows", "seconds")
     for run, reason in zip(runs, reasons, strict=True):
-        ended = (
-            Text(f"killed with SIGKILL {reason}", style="red")
-            if run.killed
-            else Text("all read", style="green")
-        )
+        outcome, style = (f"killed with SIGKILL {reason}", "red") if run.killed else ("all read", "green")
+        ended = Text(outcome, style=style)
         table.add_row(str(run.number), ended, str(run.commits), f"{run.landed:,}", f"{run.seconds:.0f}")
     return table
 
@@ -98,13 +86,13 @@ def table_of_runs(runs: Sequence[WriterRun], reasons: Sequence[str]) -> Table:
 def table_of_landed(
     produced: Mapping[Coordinates, SampleEvent], rows: Sequence[LandedRow], *, day: str
 ) -> Table:
-    made = {event.format for event in produced.values()}
-    formats = [each for each in Format if each in made]
+    produced_formats = {event.format for event in produced.values()}
+    formats = [each for each in Format if each in produced_formats]
     counts: dict[str, Counter[Format]] = defaultdict(Counter)
     for row in rows:
         if row.at in produced:
             counts[str(row.day)][produced[row.at].format] += 1
-    table = _table(f"What landed, by {day}", day, *[f.value for f in formats], "rows")
+    table = _table(f"Landed rows by {day}", day, *[f.value for f in formats], "rows")
     for on in sorted(counts):
         of_day = counts[on]
         table.add_row(on, *[f"{of_day[f]:,}" for f in formats], f"{of_day.total():,}")
@@ -117,11 +105,13 @@ def table_of_landed(
 def table_of_rejected(
     produced: Mapping[Coordinates, SampleEvent], dead_letters: Sequence[DeadLetter]
 ) -> Table:
-    """One line a failure code: how many records, of which formats, and the first as an example."""
+    """A line for each failure code: the number of records, their formats, and the first one as an example."""
     by_code: dict[str, dict[Coordinates, DeadLetter]] = defaultdict(dict)
     for dead_letter in sorted(dead_letters):
         by_code[dead_letter.code].setdefault(dead_letter.at, dead_letter)
-    table = _table("What was rejected, and why", "code", "records", "made as", "an example", "its message")
+    table = _table(
+        "Rejected records by failure code", "code", "records", "made as", "an example", "its message"
+    )
     table.columns[3].overflow = table.columns[4].overflow = "fold"
     for code, found in sorted(by_code.items(), key=lambda entry: (-len(entry[1]), entry[0])):
         formats = {produced[at].format.value for at in found if at in produced}
@@ -150,7 +140,7 @@ def table_of_checks(audit_result: AuditResult) -> Table:
 
 
 def table_of_report(archived: Archived) -> Table:
-    """The archived rows, as they are."""
+    """The archived rows."""
     rows = archived.rows()
     table = _table(str(archived.summary["request"]["reportType"]), *(rows[0] if rows else ["(no rows)"]))
     for row in rows:
@@ -167,7 +157,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _shown(value: bytes | None, limit: int = 70) -> str:
-    """Bytes as a person can read them, on one line."""
+    """The bytes in readable form, on one line."""
     if value is None:
         return "(no value)"
     text = "".join(chr(b) if 32 <= b < 127 else f"\\x{b:02x}" for b in value[:limit])

@@ -1,4 +1,4 @@
-"""What a demo lands: the sample events of every format, or one of the sample sets of `fixtures/sets`."""
+"""The records of a demo: sample events of every format, or one of the sample sets of `fixtures/sets`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DDL: Final = (
 
 @dataclass(frozen=True)
 class Fix:
-    """How a dead letter of code RULE_VIOLATED is put right: one whose text holds `holds`."""
+    """Fixes a dead letter of code RULE_VIOLATED whose text contains `holds`."""
 
     holds: str
     expression: str
@@ -34,7 +34,7 @@ class Fix:
 
 @dataclass(frozen=True)
 class DemoSubject:
-    """A stream and records whose fate is known. `body` is its section of the configuration, `files` the
+    """A stream, and records with a known outcome. `body` is its section of the configuration, `files` the
     schema files that it names, `day` an expression over its table, `report` the columns of a report source.
     """
 
@@ -42,7 +42,7 @@ class DemoSubject:
     body: Mapping[str, Any]
     files: Mapping[str, str]
     events: Callable[[int], Iterator[SampleEvent]]
-    says: str
+    description: str
     day: str
     report: Mapping[str, str]
     shown: tuple[str, ...]
@@ -60,7 +60,7 @@ class DemoSubject:
 def _user_events(records: int) -> Iterator[SampleEvent]:
     return sample_events(
         records,
-        # However few they are, some of every kind.
+        # A small number of records has some of every kind too.
         bad_share=max(0.01, min(0.1, 100 / records)),
         tombstone_share=max(0.001, 10 / records),
         every=timedelta(days=_DAYS) / records,
@@ -86,7 +86,7 @@ USER_EVENTS: Final = DemoSubject(
         "schemas/user-events.avsc": json.dumps(AVRO_SCHEMA, indent=2) + "\n",
     },
     events=_user_events,
-    says="JSON, CSV and Avro, some of them bad in every way there is, some tombstones",
+    description="JSON, CSV and Avro, some of them bad in every way there is, some tombstones",
     day="cob_date",
     report={"account": "user_id", "value": "amount", "at": "event_time"},
     shown=("user_id", "amount"),
@@ -97,10 +97,10 @@ USER_EVENTS: Final = DemoSubject(
 
 @dataclass(frozen=True)
 class _OfSet:
-    """What a sample set's own files do not say."""
+    """The part of a subject that the files of a sample set do not contain."""
 
     format: Format
-    says: str
+    description: str
     day: str
     report: Mapping[str, str]
     shown: tuple[str, ...]
@@ -137,7 +137,7 @@ _OF_SETS: Final = {
 def subject_of(name: str | None) -> DemoSubject:
     """The sample set of this name; without one, the sample events of every format.
 
-    Raises UsageError for a name that there is not, and outside a clone of the repository, which has the sets.
+    Raises UsageError for an unknown name, and outside a clone of the repository, which has the sets.
     """
     if name is None:
         return USER_EVENTS
@@ -155,7 +155,7 @@ def subject_of(name: str | None) -> DemoSubject:
         body=body,
         files={path.name: path.read_text(encoding="utf-8") for path in schemas},
         events=partial(_of_set, name, known.format),
-        says=known.says,
+        description=known.description,
         day=known.day,
         report=known.report,
         shown=known.shown,

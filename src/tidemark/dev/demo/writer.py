@@ -1,4 +1,4 @@
-"""The demo's writer: `tidemark ingest` as a process of its own, so that it can be killed like one."""
+"""The demo's writer: `tidemark ingest` as a separate process, so that it can be killed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tidemark.platform.jvm.jars import tidemark_home
 _LOOK_EVERY_S = 0.2
 _LONGEST_RUN_S = 900.0
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-"""A run of half a minute spends more on the second compiler than it gets back. The first one alone has room
-for 48 MB of code, and a JVM whose code cache is full can end within minutes."""
+"""A run of half a minute loses time by the second compiler. The first one alone has room for 48 MB of code, and
+a JVM with a full code cache can end within minutes."""
 
 
 class WriterFailed(TidemarkError):
@@ -33,7 +33,7 @@ class WriterFailed(TidemarkError):
 
 @dataclass(frozen=True)
 class WriterRun:
-    """How one run of the writer ended: after how many of its commits, and whether it was killed."""
+    """One run of the writer: its commits and landed rows, and whether it was killed."""
 
     number: int
     killed: bool
@@ -43,7 +43,7 @@ class WriterRun:
 
 
 class CommitWatch:
-    """Reads a table's ledger commits as they appear: what landed is what the log says, whoever wrote it."""
+    """Counts a table's ledger commits and their rows as they appear in the Delta log."""
 
     def __init__(self, table: Path) -> None:
         self._log = table / "_delta_log"
@@ -52,7 +52,7 @@ class CommitWatch:
         self.landed = 0
 
     def look(self) -> bool:
-        """Whether there was something new. `landed` counts the rows, so it needs no trust in any writer."""
+        """Whether there was a new version. `landed` counts rows by the log alone, not by a writer's report."""
         before = self._next
         for commit in self._new():
             own = LedgerCommit.from_json(commit.get("userMetadata"))
@@ -66,7 +66,7 @@ class CommitWatch:
         while (file := self._log / f"{self._next:020d}.json").exists():
             try:
                 actions = [json.loads(line) for line in file.read_text().splitlines()]
-            except ValueError:  # half written: whole at the next look
+            except ValueError:  # incomplete: the next call reads it
                 return
             self._next += 1
             yield from (action["commitInfo"] for action in actions if "commitInfo" in action)
@@ -78,31 +78,20 @@ def run_writer(
     watch: CommitWatch,
     *,
     faults: str = "",
-    on_commit: Callable[[CommitWatch], None],
+    on_commit: Callable[[], None],
 ) -> WriterRun:
-    """Runs the writer until it has read all there is, or until the kill that `faults` asks for.
+    """Runs the writer until it has read all records, or until the kill that `faults` describes.
 
-    A killed writer's JVM goes with it, as on a machine that lost power. Raises WriterFailed with the end
+    A killed writer's JVM is killed too, as on a machine that loses power. Raises WriterFailed with the end
     of its log where it ends in any other way.
     """
     log_file = files.writer_log(number)
-    command = ["ingest", "--config", str(files.configuration), "--available-now"]
     began, commits, landed = time.monotonic(), watch.commits, watch.landed
-    with log_file.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tidemark.cli.app", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=writer_environment(faults),
-            cwd=files.folder,
-            start_new_session=True,
-        )
-    watchdog = Watchdog(process.pid, str(files.configuration))
+    process, watchdog = start_writer(files.configuration, "--available-now", log_file=log_file, faults=faults)
     try:
         while process.poll() is None:
             if watch.look():
-                on_commit(watch)
+                on_commit()
             if time.monotonic() - began > _LONGEST_RUN_S:
                 raise WriterFailed(f"the writer did not end within {_LONGEST_RUN_S:.0f} s", f"see {log_file}")
             time.sleep(_LOOK_EVERY_S)
@@ -110,7 +99,7 @@ def run_writer(
         end_group(process)
         watchdog.dismiss()
     if watch.look():
-        on_commit(watch)
+        on_commit()
     killed = process.returncode == -signal.SIGKILL
     if not killed and process.returncode != 0:
         raise WriterFailed(
@@ -120,8 +109,26 @@ def run_writer(
     return WriterRun(number, killed, watch.commits - commits, watch.landed - landed, time.monotonic() - began)
 
 
-def writer_environment(faults: str) -> dict[str, str]:
-    """Our own process' variables, but for what would lead the writer away from the demo's configuration."""
+def start_writer(
+    configuration: Path, *options: str, log_file: Path, faults: str = ""
+) -> tuple[subprocess.Popen[bytes], Watchdog]:
+    """`tidemark ingest` in the folder of its configuration, which ends with this process at the latest."""
+    command = ["ingest", "--config", str(configuration), *options]
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tidemark.cli.app", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=_writer_environment(faults),
+            cwd=configuration.parent,
+            start_new_session=True,
+        )
+    return process, Watchdog(process.pid, str(configuration))
+
+
+def _writer_environment(faults: str) -> dict[str, str]:
+    """The variables of this process, without the one that would change the writer's configuration."""
     kept = {name: value for name, value in os.environ.items() if name != "TIDEMARK_TARGET"}
     java = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {_QUICK_START}".strip()
     return {
