@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 MISTAKES = [
     ("bundle-shape", "databricks.yml", "sync:\n", "synch:\n"),
+    ("bundle-shape", "databricks.yml", "  name: tidemark\n", "  name: !plain tidemark\n"),
+    ("bundle-shape", "resources/ingest.job.yml", "resources:\n", "resource:\n"),
     ("doubled-key", "databricks.yml", "    default: streaming\n", "    default: streaming\n    default: s\n"),
     (
         "doubled-key",

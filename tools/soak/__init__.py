@@ -1,1 +1,1 @@
-"""Tools of the repository; not part of the wheel."""
+"""The soak: load with random faults, and an audit at the end."""

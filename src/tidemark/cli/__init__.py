@@ -1,1 +1,1 @@
-"""The `tidemark` command: one file each sub-command, loaded when it is called."""
+"""The `tidemark` command: one module per sub-command, loaded when it is called."""

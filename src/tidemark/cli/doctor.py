@@ -52,7 +52,7 @@ def doctor(*, config: Config = DEFAULT_CONFIG, target: Target = None, as_json: A
     if as_json:
         print_json({"ok": ok, "findings": [asdict(f) for f in findings]})
     elif ok:
-        console.print("All is well.")
+        console.print("No problem found.")
     if not ok:
         raise typer.Exit(1)
 

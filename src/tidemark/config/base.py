@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 from pydantic import BaseModel, ConfigDict
 
@@ -26,7 +26,7 @@ class Section(BaseModel):
     or the listener. A key with another reader has it in its `json_schema_extra`.
     """
 
-    used_by: ClassVar[str] = ""
+    used_by: ClassVar[str]
 
     model_config = ConfigDict(
         alias_generator=kebab,
@@ -37,3 +37,7 @@ class Section(BaseModel):
         validate_default=True,
         allow_inf_nan=False,
     )
+
+    def __init_subclass__(cls, *, used_by: str = "", **config: Unpack[ConfigDict]) -> None:
+        super().__init_subclass__(**config)
+        cls.used_by = used_by

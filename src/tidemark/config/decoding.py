@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -16,10 +16,8 @@ class Format(StrEnum):
     AVRO = "AVRO"
 
 
-class FieldOptions(Section):
+class FieldOptions(Section, used_by="Spark"):
     """Options of one field that the schema's DDL cannot express."""
-
-    used_by: ClassVar[str] = "Spark"
 
     epoch: Literal["s", "ms", "us"] | None = Field(
         None, description="Unit of an epoch number in this TIMESTAMP field; without it numbers are rejected."
@@ -34,10 +32,8 @@ class FieldOptions(Section):
     )
 
 
-class SchemaSource(Section):
+class SchemaSource(Section, used_by="Spark, tidemark check"):
     """The stream's schema: exactly one of `ddl` and `file`."""
-
-    used_by: ClassVar[str] = "Spark, tidemark check"
 
     ddl: str | None = Field(
         None, description="Spark DDL, e.g. `user_id STRING NOT NULL, amount DECIMAL(10,2)`."
@@ -48,10 +44,8 @@ class SchemaSource(Section):
     )
 
 
-class CsvDialect(Section):
+class CsvDialect(Section, used_by="Spark"):
     """By default RFC 4180. Columns are in schema order."""
-
-    used_by: ClassVar[str] = "Spark"
 
     delimiter: str = Field(",", min_length=1, max_length=1, description="One character.")
     quote: str = Field('"', min_length=1, max_length=1, description="One character.")
@@ -68,9 +62,7 @@ class CsvDialect(Section):
     null_text: str = Field("", description="The unquoted text that means NULL.")
 
 
-class AvroOptions(Section):
-    used_by: ClassVar[str] = "Spark"
-
+class AvroOptions(Section, used_by="Spark"):
     framing: Literal["none", "confluent"] = Field(
         "none",
         description="`confluent`: byte 0 and a four-byte schema id precede the body. Also for JSON and CSV.",
@@ -89,24 +81,20 @@ class AvroOptions(Section):
     registry_timeout: float = Field(10.0, gt=0, description="Seconds to wait for the registry.")
 
 
-class Rule(Section):
+class Rule(Section, used_by="Spark"):
     """A record is valid if `expr` is true or null. All violated rules are reported."""
-
-    used_by: ClassVar[str] = "Spark"
 
     name: str = Field(min_length=1, description="Name of the rule in dead letters, unique in the stream.")
     expr: str = Field(min_length=1, description="A deterministic SQL expression over the decoded columns.")
     message: str = Field("", description="Explanation for a person, in the dead letter.")
 
 
-class Cob(Section):
+class Cob(Section, used_by="Spark"):
     """Close-of-business date: its source, and the rule that it must not lie in the future.
 
     These defaults also apply without the section to a table that is partitioned by `cob_date`, if the schema has
     a field `cob` and no column `cob_date`.
     """
-
-    used_by: ClassVar[str] = "Spark"
 
     field: str = Field("cob", description="The field that holds the COB date.")
     column: str = Field("cob_date", description="The DATE column it lands in.")

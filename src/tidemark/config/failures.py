@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Self
+from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,9 +12,7 @@ from tidemark.contract.backoff import Backoff
 from tidemark.contract.failures import Action, Scope
 
 
-class BackoffOptions(Section):
-    used_by: ClassVar[str] = "pipeline"
-
+class BackoffOptions(Section, used_by="pipeline"):
     base: float = Field(1.0, gt=0, description="Seconds before the second attempt.")
     factor: float = Field(2.0, ge=1, description="Factor of each further wait.")
     cap: float = Field(30.0, gt=0, description="Longest wait in seconds.")
@@ -24,10 +22,8 @@ class BackoffOptions(Section):
         return Backoff(self.base, self.factor, self.cap, self.jitter)
 
 
-class FailureRule(Section):
+class FailureRule(Section, used_by="pipeline"):
     """What to do about a failure that fulfils every given criterion; at least one is needed."""
-
-    used_by: ClassVar[str] = "pipeline"
 
     name: str = Field(min_length=1, max_length=80, description="Name of the rule in logs.")
     class_: str | None = Field(None, description="Regular expression on class names, with their package.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -48,9 +48,7 @@ OWN_PROPERTIES = {
 TLS_FILES = ("ca_file", "certificate_file", "key_file")
 
 
-class Sasl(Section):
-    used_by: ClassVar[str] = "Spark, admin client, listener"
-
+class Sasl(Section, used_by="Spark, admin client, listener"):
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         "SCRAM-SHA-512", description="SASL mechanism."
     )
@@ -58,9 +56,7 @@ class Sasl(Section):
     password: SecretStr | None = Field(None, description="Password; never printed.")
 
 
-class Tls(Section):
-    used_by: ClassVar[str] = "Spark, admin client, listener"
-
+class Tls(Section, used_by="Spark, admin client, listener"):
     ca_file: str | None = Field(
         None, description="PEM file of the authorities to trust; the system's by default."
     )
@@ -72,9 +68,7 @@ class Tls(Section):
     verify_hostname: bool = Field(True, description="Compare the broker's certificate with its host name.")
 
 
-class Security(Section):
-    used_by: ClassVar[str] = "Spark, admin client, listener"
-
+class Security(Section, used_by="Spark, admin client, listener"):
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", description="As in Kafka's `security.protocol`."
     )
@@ -96,10 +90,8 @@ class Security(Section):
         return self.protocol.endswith("SSL")
 
 
-class ConsumerSettings(Section):
+class ConsumerSettings(Section, used_by="listener"):
     """Keys about group membership are defaults of the listener."""
-
-    used_by: ClassVar[str] = "listener"
 
     group_id: str = Field(
         "tidemark",
@@ -173,9 +165,7 @@ class ConsumerSettings(Section):
         return self
 
 
-class KafkaSettings(Section):
-    used_by: ClassVar[str] = "Spark, admin client, listener"
-
+class KafkaSettings(Section, used_by="Spark, admin client, listener"):
     bootstrap_servers: str = Field(
         min_length=1, description="One or more `host:port`, comma-separated or as a list."
     )

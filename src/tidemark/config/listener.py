@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -27,20 +27,16 @@ class Assignor(StrEnum):
     ROUND_ROBIN = "roundrobin"
 
 
-class RetryBackoff(Section):
+class RetryBackoff(Section, used_by="listener"):
     """Waits between attempts: base, doubled each time, at most the cap, spread by the jitter."""
-
-    used_by: ClassVar[str] = "listener"
 
     base: float = Field(1.0, gt=0, description="Seconds before the second attempt.")
     cap: float = Field(30.0, gt=0, description="Longest wait, in seconds.")
     jitter: float = Field(0.25, ge=0, lt=1, description="Share by which a wait is spread.")
 
 
-class JobExecutorOptions(Section):
+class JobExecutorOptions(Section, used_by="listener"):
     """Runs each batch as a run of an existing Databricks job."""
-
-    used_by: ClassVar[str] = "listener"
 
     job_id: int = Field(gt=0, description="The job; it gets the parameters `batch`, `result` and `attempt`.")
     location: str = Field(min_length=1, description="Folder (a volume's path) that batches are written to.")
@@ -50,10 +46,8 @@ class JobExecutorOptions(Section):
     )
 
 
-class Listener(Section):
+class Listener(Section, used_by="listener"):
     """An at-least-once consumer group."""
-
-    used_by: ClassVar[str] = "listener"
 
     topics: tuple[str, ...] = Field(
         min_length=1, description="Topics to listen to. Never a DLQ topic of its own."
@@ -136,7 +130,7 @@ class Listener(Section):
         return self.dlq_topic or f"{topic}-dlq"
 
     def consumer_properties(self) -> dict[str, object]:
-        """Librdkafka's names, in milliseconds. Where to connect to is added by the caller."""
+        """Consumer options by librdkafka's names, in milliseconds. The caller adds the connection."""
         return {
             "group.id": self.group_id,
             "partition.assignment.strategy": self.assignor.value,

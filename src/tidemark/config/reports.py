@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -11,9 +11,7 @@ from tidemark.config.listener import Assignor, Listener, RetryBackoff
 from tidemark.config.sections import BreakerSettings
 
 
-class ArchiveOptions(Section):
-    used_by: ClassVar[str] = "report worker"
-
+class ArchiveOptions(Section, used_by="report worker"):
     location: str = Field(
         "reports", min_length=1, description="A folder (also a volume), or `s3a://bucket/prefix`."
     )
@@ -24,10 +22,8 @@ class ArchiveOptions(Section):
     )
 
 
-class ReportSource(Section):
+class ReportSource(Section, used_by="report worker"):
     """A landed table that strategies read, and the roles of its columns."""
-
-    used_by: ClassVar[str] = "report worker"
 
     table: str | None = Field(
         None,
@@ -39,9 +35,7 @@ class ReportSource(Section):
     at: str = Field("message_timestamp", description="Column that `from` and `to` bound.")
 
 
-class Reports(Section):
-    used_by: ClassVar[str] = "report worker"
-
+class Reports(Section, used_by="report worker"):
     database: str = Field(
         "sqlite:///reports.db",
         repr=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_address
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -12,16 +12,12 @@ from tidemark.config.base import Section
 from tidemark.config.stream import Destination, Stream
 
 
-class Application(Section):
-    used_by: ClassVar[str] = "logs, metrics"
-
+class Application(Section, used_by="logs, metrics"):
     name: str = Field("tidemark", min_length=1, description="Name of this deployment in logs and metrics.")
 
 
-class S3Settings(Section):
+class S3Settings(Section, used_by="Spark, report archive"):
     """Access to `s3a://`. Leave it out on Databricks: Unity Catalog has the credentials."""
-
-    used_by: ClassVar[str] = "Spark, report archive"
 
     endpoint: str | None = Field(None, description="URL of an S3-compatible server; AWS's own by default.")
     region: str = Field("us-west-2", min_length=1, description="Region of the buckets.")
@@ -47,15 +43,11 @@ class S3Settings(Section):
         return value.rstrip("/") if value else None
 
 
-class Aws(Section):
-    used_by: ClassVar[str] = "Spark"
-
+class Aws(Section, used_by="Spark"):
     s3: S3Settings = Field(default_factory=S3Settings)
 
 
-class NativeIdempotency(Section):
-    used_by: ClassVar[str] = "Spark"
-
+class NativeIdempotency(Section, used_by="Spark"):
     enabled: bool = Field(
         True,
         description="Mode of streams without one: `true` is kafka-native, `false` is fingerprint. "
@@ -63,42 +55,36 @@ class NativeIdempotency(Section):
     )
 
 
-class KafkaNative(Section):
-    used_by: ClassVar[str] = "Spark"
-
+class KafkaNative(Section, used_by="Spark"):
     idempotency: NativeIdempotency = Field(default_factory=NativeIdempotency)
 
 
-class Connector(Section):
-    used_by: ClassVar[str] = "Spark"
-
+class Connector(Section, used_by="Spark"):
     topics: dict[str, Stream] = Field(
         min_length=1,
         description="The streams by name. The name is part of the table's ledger and cannot change.",
     )
 
 
-class BreakerSettings(Section):
+class BreakerSettings(Section, used_by="pipeline, reports"):
     """CLOSED → OPEN after `failure-threshold` failures in a row → HALF_OPEN after `open-seconds` →
     CLOSED after `success-threshold` successes.
     """
-
-    used_by: ClassVar[str] = "pipeline, reports"
 
     failure_threshold: int = Field(5, ge=1, description="Failures in a row that open it.")
     open_seconds: float = Field(60, gt=0, description="Seconds until one probe is allowed.")
     success_threshold: int = Field(3, ge=1, description="Successful probes that close it.")
 
 
-class MetricsSettings(Section):
-    used_by: ClassVar[str] = "tidemark serve, ingest, listen, reports work"
-
+class MetricsSettings(Section, used_by="tidemark serve, ingest, listen, reports work"):
     enabled: bool = Field(
         False, description="Serve `/actuator/…` while an ingest, a listener or a report worker runs."
     )
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback needs no token.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
-    token: SecretStr | None = Field(None, description="Bearer token asked for; required off loopback.")
+    token: SecretStr | None = Field(
+        None, description="Bearer token that requests need; required off loopback."
+    )
     table: Destination | None = Field(None, description="Table that gets one row per batch, for dashboards.")
     stale_after: float = Field(
         300, gt=0, description="Seconds without a commit, while records wait, until health is DOWN."
@@ -121,9 +107,7 @@ class MetricsSettings(Section):
         return self
 
 
-class LoggingSettings(Section):
-    used_by: ClassVar[str] = "all commands"
-
+class LoggingSettings(Section, used_by="all commands"):
     format: Literal["console", "json"] = Field("console", description="Log lines for people or for programs.")
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Level of Tidemark's own lines."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,10 +12,8 @@ from tidemark.config.decoding import AvroOptions, Cob, CsvDialect, FieldOptions,
 from tidemark.config.failures import FailureRule
 
 
-class Destination(Section):
+class Destination(Section, used_by="Spark"):
     """The location of a table: a catalog name (`table`), or a folder (`bucket` and `path`)."""
-
-    used_by: ClassVar[str] = "Spark"
 
     bucket: str | None = Field(
         None, description="S3 bucket, or a folder: anything that starts with `/`, `.` or names a scheme."
@@ -38,9 +36,7 @@ class Destination(Section):
     )
 
 
-class Processing(Section):
-    used_by: ClassVar[str] = "Spark"
-
+class Processing(Section, used_by="Spark"):
     batch_size: int = Field(
         1000, ge=1, description="A micro-batch starts at this many records (Spark's minOffsetsPerTrigger)."
     )
@@ -96,10 +92,8 @@ class Mode(StrEnum):
     MERGE = "merge"
 
 
-class Idempotency(Section):
+class Idempotency(Section, used_by="Spark"):
     """How duplicates are prevented. The marks do it in every mode; the other modes add to them."""
-
-    used_by: ClassVar[str] = "Spark"
 
     mode: Mode = Field(
         Mode.KAFKA_NATIVE,
@@ -129,9 +123,7 @@ class Idempotency(Section):
     )
 
 
-class DeadLetterOptions(Section):
-    used_by: ClassVar[str] = "Spark, admin client"
-
+class DeadLetterOptions(Section, used_by="Spark, admin client"):
     topic: str | None = Field(None, description="DLQ topic; `{kafka-topic}-dlq` by default.")
     format: Literal["headers", "envelope"] = Field(
         "headers", description="Original bytes with headers, or the version 1.0 JSON envelope."
@@ -148,18 +140,14 @@ class DeadLetterOptions(Section):
     )
 
 
-class Landing(Section):
+class Landing(Section, used_by="Spark"):
     """A raw table: the envelope of every record, valid or not."""
-
-    used_by: ClassVar[str] = "Spark"
 
     destination: Destination
 
 
-class Stream(Section):
+class Stream(Section, used_by="Spark"):
     """A Kafka topic and its tables."""
-
-    used_by: ClassVar[str] = "Spark"
 
     kafka_topic: str = Field(
         min_length=1,

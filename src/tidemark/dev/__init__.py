@@ -1,1 +1,1 @@
-"""What a developer's machine needs and a cluster does not: a broker of its own, and sample records."""
+"""For development only: a local broker, sample records, and the demo."""

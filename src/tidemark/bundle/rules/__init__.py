@@ -1,1 +1,1 @@
-"""What is checked of the bundle, one module a subject."""
+"""The rules of the bundle, one module per subject."""

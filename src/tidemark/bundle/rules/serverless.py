@@ -1,4 +1,4 @@
-"""What a target on serverless compute requests but cannot have."""
+"""Keys of the configuration that the serverless jobs of a target cannot run."""
 
 from __future__ import annotations
 

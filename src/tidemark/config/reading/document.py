@@ -1,6 +1,7 @@
 """Reads one YAML file into plain values, with the line of each key.
 
-The scalars are those of YAML 1.2: `yes`, `on`, dates and numbers with a leading zero are text.
+It reads PyYAML's nodes, as loaded values have no lines and no repeated keys. The scalars are those of YAML 1.2:
+`yes`, `on`, dates and numbers with a leading zero are text.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ class Unset(Exception):
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
-    """The text with its placeholders filled in. A default may hold placeholders itself; `$${` stands
-    for `${`. What a variable holds is taken as it is. Raises Unset.
+    """The text with its placeholders filled in. A default may contain placeholders; `$${` stands for
+    `${`. The value of a variable is not interpolated. Raises Unset.
     """
     out: list[str] = []
     position = 0

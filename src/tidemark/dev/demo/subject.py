@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,19 +33,19 @@ class Fix:
 
 @dataclass(frozen=True)
 class DemoSubject:
-    """A stream, and records with a known outcome. `body` is its section of the configuration, `files` the
-    schema files that it names, `day` an expression over its table, `report` the columns of a report source.
+    """A stream, and records with a known outcome. `day` is an expression over its table, `report` the columns of
+    a report source, `body` the stream's section of the configuration, `files` the schema files that it names.
     """
 
     stream: str
-    body: Mapping[str, Any]
-    files: Mapping[str, str]
     events: Callable[[int], Iterator[SampleEvent]]
     description: str
     day: str
     report: Mapping[str, str]
     shown: tuple[str, ...]
-    fix: Fix | None
+    fix: Fix | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def topic(self) -> str:
@@ -95,43 +94,38 @@ USER_EVENTS: Final = DemoSubject(
 """The stream of `conf/tidemark.yml`."""
 
 
-@dataclass(frozen=True)
-class _OfSet:
-    """The part of a subject that the files of a sample set do not contain."""
-
-    format: Format
-    description: str
-    day: str
-    report: Mapping[str, str]
-    shown: tuple[str, ...]
-    fix: Fix | None = None
+def _of_set(name: str, form: Format) -> Callable[[int], Iterator[SampleEvent]]:
+    return lambda records: (SampleEvent(each.record, form, each.code) for each in SETS[name](records))
 
 
-_OF_SETS: Final = {
-    "clickstream": _OfSet(
-        Format.JSON,
-        "page views as JSON; every tenth is bad",
-        "to_date(seen_at)",
-        {"account": "session", "at": "seen_at"},
-        ("event_id", "url"),
-        Fix("ftp://", "replace(payload, 'ftp://', 'https://')"),
+_OF_SETS: Final = (
+    DemoSubject(
+        "clickstream",
+        events=_of_set("clickstream", Format.JSON),
+        description="page views as JSON; every tenth is bad",
+        day="to_date(seen_at)",
+        report={"account": "session", "at": "seen_at"},
+        shown=("event_id", "url"),
+        fix=Fix("ftp://", "replace(payload, 'ftp://', 'https://')"),
     ),
-    "trades": _OfSet(
-        Format.CSV,
-        "trades as CSV, with decimals and close-of-business dates; every tenth is bad",
-        "cob_date",
-        {"account": "isin", "value": "notional", "at": "executed_at"},
-        ("trade_id", "side"),
-        Fix(";X;", "replace(payload, ';X;', ';B;')"),
+    DemoSubject(
+        "trades",
+        events=_of_set("trades", Format.CSV),
+        description="trades as CSV, with decimals and close-of-business dates; every tenth is bad",
+        day="cob_date",
+        report={"account": "isin", "value": "notional", "at": "executed_at"},
+        shown=("trade_id", "side"),
+        fix=Fix(";X;", "replace(payload, ';X;', ';B;')"),
     ),
-    "telemetry": _OfSet(
-        Format.AVRO,
-        "sensor readings as Avro of two schema versions; every tenth is bad",
-        "to_date(at)",
-        {"account": "device", "value": "value", "at": "at"},
-        ("device", "value"),
+    DemoSubject(
+        "telemetry",
+        events=_of_set("telemetry", Format.AVRO),
+        description="sensor readings as Avro of two schema versions; every tenth is bad",
+        day="to_date(at)",
+        report={"account": "device", "value": "value", "at": "at"},
+        shown=("device", "value"),
     ),
-}
+)
 
 
 def subject_of(name: str | None) -> DemoSubject:
@@ -141,27 +135,19 @@ def subject_of(name: str | None) -> DemoSubject:
     """
     if name is None:
         return USER_EVENTS
-    if name not in _OF_SETS:
-        raise UsageError(f"there is no sample set {name}", f"there are {', '.join(_OF_SETS)}")
-    folder, known = _SETS / name, _OF_SETS[name]
+    known = next((subject for subject in _OF_SETS if subject.stream == name), None)
+    if known is None:
+        raise UsageError(
+            f"there is no sample set {name}", f"there are {', '.join(each.stream for each in _OF_SETS)}"
+        )
+    folder = _SETS / name
     if not folder.is_dir():
         raise UsageError(
             f"the sample set {name} is not in {folder}", "clone the repository, and run the demo there"
         )
-    body = yaml.safe_load((folder / "stream.yml").read_text(encoding="utf-8"))
     schemas = sorted(path for path in folder.iterdir() if path.suffix in (".avsc", ".ddl", ".json"))
-    return DemoSubject(
-        stream=name,
-        body=body,
+    return replace(
+        known,
+        body=yaml.safe_load((folder / "stream.yml").read_text(encoding="utf-8")),
         files={path.name: path.read_text(encoding="utf-8") for path in schemas},
-        events=partial(_of_set, name, known.format),
-        description=known.description,
-        day=known.day,
-        report=known.report,
-        shown=known.shown,
-        fix=known.fix,
     )
-
-
-def _of_set(name: str, form: Format, records: int) -> Iterator[SampleEvent]:
-    return (SampleEvent(each.record, form, each.code) for each in SETS[name](records))
