@@ -1,4 +1,4 @@
-"""Every rule of `tidemark bundle check` finds its mistake, in the bundle itself made wrong in one place."""
+"""Every rule of `tidemark bundle check` finds its mistake, in a copy of the bundle with one wrong place."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_two_developers_have_scopes_of_their_own() -> None:
     assert scopes == {"tidemark-dev-jane", "tidemark-dev-joe"}
 
 
-def test_what_has_to_be_given_has_no_placeholder_and_readers_are_nobody_else() -> None:
+def test_required_variables_have_no_default_and_the_only_reader_is_the_deployer() -> None:
     variables = read_bundle(ROOT).main.values["variables"]
     required = {name for name, each in variables.items() if "default" not in each}
     assert required == {"catalog", "kafka_bootstrap", "node_type_id", "warehouse_id"}

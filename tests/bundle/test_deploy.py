@@ -127,11 +127,11 @@ class Cli:
 
     def bundle(self, target: str, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         command = [self.executable, "bundle", *words, "--target", target]
-        told = subprocess.run(
+        done = subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=100
         )
-        assert told.returncode == code, told.stdout + told.stderr
-        return told
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
 
 
 USER = "minilake-user"

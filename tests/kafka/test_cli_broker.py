@@ -33,8 +33,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def call(*arguments: str) -> tuple[int, str, str]:
         code = main(["broker", *arguments])
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
 
     return call
 
@@ -105,8 +105,8 @@ def test_sample_events_are_sent_when_no_file_is_named_and_an_existing_topic_is_k
     code, out, _ = run(
         "produce", "samples", "--records", "300", "--bad-share", "0.1", "--folder", str(folder), "--json"
     )
-    told = json.loads(out)
-    assert (code, told["created"], told["records"], set(told["partitions"])) == (0, False, 300, {"0", "1"})
+    shown = json.loads(out)
+    assert (code, shown["created"], shown["records"], set(shown["partitions"])) == (0, False, 300, {"0", "1"})
     found = read_all(bootstrap_of(folder), "samples", 2)
     expected = [e.record.value for e in sample_events(300, bad_share=0.1)]
     assert sorted(value or b"" for _, _, value, _ in found) == sorted(value or b"" for value in expected)
@@ -117,9 +117,9 @@ def test_sample_events_are_sent_when_no_file_is_named_and_an_existing_topic_is_k
 def test_status_shows_topics_and_their_records(folder: Path, run: Run) -> None:
     assert run("produce", "counted", "-n", "7", "--partitions", "3", "--folder", str(folder))[0] == 0
     code, out, _ = run("status", "--folder", str(folder), "--json")
-    told = json.loads(out)
-    assert (code, told["running"]) == (0, True)
-    assert told["topics"]["counted"] == {"partitions": 3, "records": 7}
+    shown = json.loads(out)
+    assert (code, shown["running"]) == (0, True)
+    assert shown["topics"]["counted"] == {"partitions": 3, "records": 7}
     code, out, _ = run("status", "--folder", str(folder))
     assert (code, "counted" in out) == (0, True)
 

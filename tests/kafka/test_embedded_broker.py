@@ -91,7 +91,7 @@ def test_a_topic_can_be_created_again_with_other_settings_when_it_was_deleted(br
     delete_topic(broker.bootstrap, "again")
 
 
-def test_a_topic_is_not_made_by_chance_when_somebody_writes_to_an_unknown_one(broker: EmbeddedBroker) -> None:
+def test_an_unknown_topic_is_not_created_when_a_client_writes_to_it(broker: EmbeddedBroker) -> None:
     with pytest.raises(ProduceFailed, match="not acknowledged"):
         produce(
             broker.bootstrap,

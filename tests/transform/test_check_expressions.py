@@ -166,7 +166,7 @@ def test_properties_that_delta_refuses_are_named_by_the_check_as_by_a_start(
     destination = Destination(properties={"delta.enableChangeDataFeed": "maybe", "delta.appendOnly": "true"})
     with pytest.raises(ConfigError) as refused:
         create(spark, TableRef(path=str(tmp_path / "t")), schema, destination)
-    told = refused.value.message
-    assert told.startswith(
+    message = refused.value.message
+    assert message.startswith(
         "Delta refuses destination.properties delta.enableChangeDataFeed = maybe: For input"
     )

@@ -59,8 +59,8 @@ def test_a_right_configuration_has_no_fault(config: Path, capsys: pytest.Capture
 @pytest.mark.guarantee("case: time-03")
 def test_a_table_is_not_partitioned_by_a_moment(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config.write_text(config.read_text().replace("[cob]", "[cob, When]"))
-    code, told = answer(capsys, "check", "--quick", "--config", str(config))
-    (fault,) = told["faults"]
+    code, shown = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = shown["faults"]
     assert (code, fault["key"]) == (2, "connector.topics.orders.destination.partition-columns")
     assert fault["problem"].startswith("when is a TIMESTAMP")
     assert "to_date" in fault["hint"]
@@ -195,8 +195,8 @@ def test_a_type_that_was_meant_is_named_when_the_schema_has_an_unknown_one(
     config: Path, capsys: pytest.CaptureFixture[str], written: str, hint: str
 ) -> None:
     (config.parent / "orders.ddl").write_text(f"id {written}, amount DECIMAL(10,2), cob DATE, when TIMESTAMP")
-    code, told = answer(capsys, "check", "--quick", "--config", str(config))
-    faults = {fault["problem"]: fault["hint"] for fault in told["faults"]}
+    code, shown = answer(capsys, "check", "--quick", "--config", str(config))
+    faults = {fault["problem"]: fault["hint"] for fault in shown["faults"]}
     assert code == 2
     assert faults[f"type {written.split('(')[0]} is not supported (word 2)"].startswith(hint)
 
@@ -239,8 +239,8 @@ def test_what_stops_a_start_is_a_fault_of_the_table(
 ) -> None:
     stream = f"{{kafka-topic: o, schema: {{ddl: '{ddl}'}}, destination: {{table: t, {destination}}}}}"
     config.write_text(f"kafka: {{bootstrap-servers: 'a:1'}}\nconnector: {{topics: {{o: {stream}}}}}\n")
-    code, told = answer(capsys, "check", "--quick", "--config", str(config))
-    (fault,) = told["faults"]
+    code, shown = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = shown["faults"]
     assert (code, fault["key"]) == (2, f"connector.topics.o.destination.{key}")
     assert fault["problem"].startswith(problem)
     assert fault["hint"]
@@ -250,31 +250,31 @@ def test_a_column_may_be_named_in_another_dead_letter_case(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config.write_text(config.read_text().replace("[cob]", "[COB]\n        statistics: [AMOUNT, Id]"))
-    code, told = answer(capsys, "check", "--quick", "--config", str(config))
-    assert (code, told["faults"]) == (0, [])
+    code, shown = answer(capsys, "check", "--quick", "--config", str(config))
+    assert (code, shown["faults"]) == (0, [])
 
 
 def test_a_raw_table_is_not_partitioned_by_bytes(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     landing = "landing: {destination: {table: raw, partition-columns: [message_key]}}"
     config.write_text(config.read_text() + f"      {landing}\n")
-    code, told = answer(capsys, "check", "--quick", "--config", str(config))
-    (fault,) = told["faults"]
+    code, shown = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = shown["faults"]
     assert (code, fault["key"]) == (2, "connector.topics.orders.landing.destination.partition-columns")
     assert fault["problem"].startswith("message_key is BINARY")
 
 
 def test_a_column_that_delta_cannot_name_is_a_fault(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config.write_text(config.read_text().replace("{epoch: ms}", "{epoch: ms, column: at noon}"))
-    code, told = answer(capsys, "check", "--quick", "--config", str(config))
-    (fault,) = told["faults"]
+    code, shown = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = shown["faults"]
     assert (code, fault["problem"][:38]) == (2, "a column cannot be named `at noon`: De")
 
 
 def test_merge_keys_are_compared_as_a_start_does(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     merge = "idempotency: {mode: merge, merge-keys: [ID], order-by: amount}"
     config.write_text(config.read_text() + f"      {merge}\n")
-    code, told = answer(capsys, "check", "--quick", "--config", str(config))
-    (fault,) = told["faults"]
+    code, shown = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = shown["faults"]
     assert (code, fault["key"]) == (2, "connector.topics.orders.idempotency.merge-keys")
     assert fault["problem"] == "the table has no column ID"
 
@@ -285,8 +285,8 @@ def test_a_default_of_the_ddl_points_to_the_key_that_gives_one(
     (config.parent / "orders.ddl").write_text(
         "id STRING, o STRUCT<amount: INT DEFAULT 5>, when TIMESTAMP, cob DATE"
     )
-    code, told = answer(capsys, "check", "--quick", "--config", str(config))
-    (fault,) = told["faults"]
+    code, shown = answer(capsys, "check", "--quick", "--config", str(config))
+    (fault,) = shown["faults"]
     assert code == 2
     assert (fault["problem"], fault["hint"]) == (
         "a schema has no DEFAULT (word 10)",
@@ -307,7 +307,7 @@ def test_nanoseconds_of_avro_are_no_timestamp(
         f"at TIMESTAMP}}, {fields}destination: {{table: t}}}}"
     )
     config.write_text(f"kafka: {{bootstrap-servers: 'a:1'}}\nconnector: {{topics: {{o: {stream}}}}}\n")
-    _, told = answer(capsys, "check", "--quick", "--config", str(config))
-    assert told["ok"] is right
+    _, shown = answer(capsys, "check", "--quick", "--config", str(config))
+    assert shown["ok"] is right
     if not right:
-        assert "timestamp-nanos" in told["faults"][0]["problem"]
+        assert "timestamp-nanos" in shown["faults"][0]["problem"]

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration is said at once: where, what, and what to do."""
+"""All faults of a configuration are reported at once: where, what, and what to do."""
 
 from __future__ import annotations
 

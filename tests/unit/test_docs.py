@@ -126,10 +126,10 @@ def test_every_page_that_the_code_names_is_there_or_a_source_document() -> None:
 
 
 def test_commands_of_the_readme_are_in_the_help() -> None:
-    told = CliRunner().invoke(app, ["--help"]).output
+    output = CliRunner().invoke(app, ["--help"]).output
     named = {m.group(1) for c in code_in((ROOT / "README.md").read_text()) for m in COMMAND.finditer(c)}
     assert {"ingest", "status", "broker", "decode", "doctor", "check"} <= named
-    assert [name for name in named if not re.search(rf"\b{name}\b", told)] == []
+    assert [name for name in named if not re.search(rf"\b{name}\b", output)] == []
 
 
 def test_what_is_not_there_is_noticed_when_a_page_names_it() -> None:

@@ -1,4 +1,4 @@
-"""What an error says, in one line: all of its message and nothing of its trace."""
+"""The summary of an error: all lines of its message, and none of its trace."""
 
 from __future__ import annotations
 

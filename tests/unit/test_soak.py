@@ -36,7 +36,7 @@ def no_recovery() -> soak_module.Books:
 
 
 @pytest.mark.parametrize(
-    ("ends", "code", "said"),
+    ("ends", "code", "line"),
     [
         (books, 0, "lost 0, duplicated 0"),
         (lambda: books(lost=1), 1, "lost 1, duplicated 0"),
@@ -44,12 +44,12 @@ def no_recovery() -> soak_module.Books:
         (no_recovery, 1, "did not catch up"),
     ],
 )
-def test_the_exit_code_is_0_only_when_the_books_are_whole_and_nobody_stopped(
+def test_the_exit_code_is_0_only_when_the_audit_is_sound_and_no_writer_stopped(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     ends: Callable[[], soak_module.Books],
     code: int,
-    said: str,
+    line: str,
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["soak", "--minutes", "0", "--seed", "7"])
     monkeypatch.setattr(soak_module, "soak", lambda *_, **__: ends())
@@ -59,7 +59,7 @@ def test_the_exit_code_is_0_only_when_the_books_are_whole_and_nobody_stopped(
         soak_module.tempfile, "mkdtemp", lambda **options: folders.append(made(**options)) or folders[0]
     )
     assert soak_module.main() == code
-    assert said in capsys.readouterr().out
+    assert line in capsys.readouterr().out
     # What a failure is looked into with stays.
     assert Path(folders[0]).exists() == (code != 0)
     soak_module.shutil.rmtree(folders[0], ignore_errors=True)
