@@ -92,7 +92,7 @@ def test_the_memory_can_be_seen_and_emptied_when_the_stream_is_stopped(
     events.land()
     assert counts(events) == (4, 0, 1, 1, 2)
     monkeypatch.setattr("tidemark.platform.open_session.session_for", lambda settings: events.spark)
-    monkeypatch.setattr("tidemark.cli.streams.fingerprints.open_settings", lambda *_: events.settings())
+    monkeypatch.setattr("tidemark.cli.streams.fingerprints.open_settings", lambda *_, **__: events.settings())
     cli = CliRunner()
 
     (shown,) = json.loads(cli.invoke(app, ["show", "--json"]).stdout)
