@@ -79,5 +79,7 @@ def _read(path: Path, root: Path) -> Document:
     try:
         return read_document(path, environ=None, shown=path.relative_to(root).as_posix())
     except ConfigurationFaults as error:
+        fault = error.faults[0]
+        place = f"{fault.file}:{fault.line}" if fault.line else fault.file
         hint = "run it in the bundle's folder; docs/deploy.md explains its files"
-        raise UsageError(str(error.faults[0]), hint) from error
+        raise UsageError(f"{place}: {fault.problem}", hint) from error
