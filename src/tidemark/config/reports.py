@@ -75,7 +75,7 @@ class Reports(Section, used_by="report worker"):
     )
     assignor: Assignor = Field(Assignor.COOPERATIVE, description="partition.assignment.strategy.")
     max_poll_interval: float = Field(
-        300.0, ge=1, description="Seconds; polling goes on while a report is made."
+        300.0, ge=1, description="Seconds; polling continues while a report is made."
     )
     session_timeout: float = Field(
         30.0, ge=1, description="Seconds without a heartbeat until the broker gives up."

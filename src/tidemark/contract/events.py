@@ -1,4 +1,4 @@
-"""What happens to a stream, as events: metrics, health, totals and progress bars observe them."""
+"""The events of streams, which metrics, health, totals and progress bars observe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StreamsExpected:
 
 @dataclass(frozen=True)
 class StreamStarted:
-    """A query is about to read from `marks`; `fresh` if its checkpoint is new."""
+    """A query will read from `marks`; `fresh` if its checkpoint is new."""
 
     stream: str
     topic: str
@@ -31,7 +31,7 @@ class StreamStarted:
 
 @dataclass(frozen=True)
 class OffsetsLost:
-    """Retention deleted `records` offsets before they were read, and the stream goes on without them."""
+    """Retention deleted `records` offsets before they were read; the stream continues after them."""
 
     stream: str
     records: int
@@ -39,7 +39,7 @@ class OffsetsLost:
 
 @dataclass(frozen=True)
 class BatchFailed:
-    """A batch ended without being completed. `category` is a bounded word, `error` one line."""
+    """A batch failed. `category` is of a closed list, `error` one line."""
 
     stream: str
     batch_id: int
@@ -61,8 +61,8 @@ class Retrying:
 
 @dataclass(frozen=True)
 class DestinationTried:
-    """`destination` was written, or read in order to write it. `error`: why that failed, one line, or None.
-    Failures on the way there, such as reading the topic, are not reported.
+    """`destination` was written, or read in order to write it. `error` is one line, or None after success.
+    Earlier failures, such as reading the topic, are not reported.
     """
 
     stream: str
@@ -92,7 +92,7 @@ class BreakerChanged:
 
 @dataclass(frozen=True)
 class StreamEnded:
-    """The stream ended for good: it read all there was, was stopped, or failed with `error`."""
+    """The stream ended: it read all available records, was stopped, or failed with `error`."""
 
     stream: str
     error: BaseException | None
