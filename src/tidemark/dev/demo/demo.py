@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +31,7 @@ from tidemark.dev.demo.report import (
     table_of_runs,
 )
 from tidemark.dev.demo.subject import subject_of
-from tidemark.dev.demo.writer import CommitWatch, WriterRun, run_writer
+from tidemark.dev.demo.writer import CommitWatch, WriterRun, run_writer, tail
 from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.dev.samples import SampleEvent
 from tidemark.platform.jvm.jars import jar_paths, tidemark_home
@@ -92,15 +94,36 @@ def run_demo(
             )
             produced = _produce(narrator, files, broker.bootstrap, records)
             runs = _land(narrator, files, produced)
-            audit_result = _audit(narrator, files, broker.bootstrap, produced, runs)
-            fix_and_replay(narrator, files)
-            _report(narrator, files)
+            with standard_error_into(files.folder / "demo.log"):
+                audit_result = _audit(narrator, files, broker.bootstrap, produced, runs)
+                fix_and_replay(narrator, files)
+                _report(narrator, files)
         if keep is not None:
             _explain_kept_folder(narrator, files, broker.bootstrap)
     console.print(
         audit_result.line(), soft_wrap=True, style="bold green" if audit_result.sound else "bold red"
     )
     return audit_result
+
+
+@contextmanager
+def standard_error_into(log_file: Path) -> Iterator[None]:
+    """Send what this process and its JVM write to standard error into a file, and show its end on an error.
+
+    Spark and the JVM write log lines and warnings there, which would stand between the demo's tables.
+    """
+    kept = os.dup(2)
+    with log_file.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    except BaseException:
+        os.dup2(kept, 2)
+        sys.stderr.write(f"{tail(log_file)}\n")
+        raise
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _produce(

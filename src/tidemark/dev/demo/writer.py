@@ -103,7 +103,7 @@ def run_writer(
     killed = process.returncode == -signal.SIGKILL
     if not killed and process.returncode != 0:
         raise WriterFailed(
-            f"the writer ended with exit code {process.returncode}:\n{_tail(log_file)}",
+            f"the writer ended with exit code {process.returncode}:\n{tail(log_file)}",
             f"its whole log is {log_file}",
         )
     return WriterRun(number, killed, watch.commits - commits, watch.landed - landed, time.monotonic() - began)
@@ -145,5 +145,6 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait(10)
 
 
-def _tail(log_file: Path, lines: int = 25) -> str:
+def tail(log_file: Path, lines: int = 25) -> str:
+    """The last lines of a log."""
     return "\n".join(log_file.read_text(errors="replace").splitlines()[-lines:])
