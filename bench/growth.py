@@ -25,7 +25,7 @@ from landing import QUICK, Bench, Costs, Landing, Sizes
 from machine import machine
 from rich.console import Console
 from rich.table import Table
-from writer import Writer
+from writer import BareWriter, Writer
 
 from tidemark.dev.broker import EmbeddedBroker
 
@@ -130,12 +130,19 @@ def cores(bench: Bench) -> dict[str, Found]:
 
 
 def small_batches(bench: Bench) -> dict[str, Found]:
-    """Small batches of a stream that stays up, its start, and its recovery after a kill, from outside."""
+    """Small batches of a stream that stays up, its start, and its recovery after a kill, from outside; beside
+    Spark's own stream.
+    """
     bench.stop_spark()
-    topic = bench.topic()
+    ours = _small_batches(bench, Writer, bench.topic())
+    bare = _small_batches(bench, BareWriter, bench.topic(suffix="_json"))
+    return {**ours, **{f"bare: {what}": found for what, found in bare.items()}}
+
+
+def _small_batches(bench: Bench, kind: type[Writer], topic: str) -> dict[str, Found]:
     records = bench.sizes.small
     bench.send(topic, records)
-    with Writer(bench.bootstrap, bench.folder / "small", [topic], {"batch-size": records}) as writer:
+    with kind(bench.bootstrap, bench.folder / f"small-{topic}", [topic], {"batch-size": records}) as writer:
         first = _until_landed(writer, records)
         sent, took = records, []
         for _ in range(bench.sizes.tries + 2):

@@ -92,9 +92,9 @@ class Bench:
         create_topic(self.bootstrap, load.topic, partitions, retention_ms="-1")
         return Landing(self, load, bad)
 
-    def topic(self, partitions: int = 6) -> str:
+    def topic(self, partitions: int = 6, *, suffix: str = "") -> str:
         self._made += 1
-        name = f"growth-{self._made}"
+        name = f"growth-{self._made}{suffix}"
         create_topic(self.bootstrap, name, partitions, retention_ms="-1")
         return name
 

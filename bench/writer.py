@@ -61,11 +61,14 @@ class Writer:
     def __exit__(self, *_: object) -> None:
         self.end(signal.SIGKILL)
 
+    @property
+    def command(self) -> list[str]:
+        return ["-m", "tidemark.cli.app", "ingest", "--config", str(self.folder / "tidemark.yml")]
+
     def start(self) -> None:
-        command = ["ingest", "--config", str(self.folder / "tidemark.yml")]
         with (self.folder / "writer.log").open("ab") as log:
             self.process = psutil.Popen(
-                [sys.executable, "-m", "tidemark.cli.app", *command],
+                [sys.executable, *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -106,9 +109,12 @@ class Writer:
                 total += process.memory_info().rss
         return total
 
+    def table(self, topic: str) -> Path:
+        return self.folder / topic
+
     def rows(self, topic: str) -> int:
         """Rows that the table's log says were added. Each commit is read once."""
-        log = self.folder / topic / "_delta_log"
+        log = self.table(topic) / "_delta_log"
         names = os.listdir(log) if log.is_dir() else []
         for commit in (log / name for name in names if name.endswith(".json") and name[:-5].isdigit()):
             if commit not in self._added:
@@ -130,3 +136,18 @@ class Writer:
                 raise TimeoutError(f"not within {seconds:.0f} s: {what}")
             time.sleep(_LOOK_S)
         return time.monotonic() - began
+
+
+@dataclass
+class BareWriter(Writer):
+    """Spark's own stream with `from_json`, of one topic, as a process of its own."""
+
+    @property
+    def command(self) -> list[str]:
+        (topic,) = self.topics
+        name, batch = topic.removesuffix("_json"), str(self.processing["batch-size"])
+        script = Path(__file__).with_name("steady.py")
+        return [str(script), "bare", self.bootstrap, name, batch, str(self.folder)]
+
+    def table(self, topic: str) -> Path:
+        return self.folder / "table"
