@@ -21,6 +21,7 @@ from tests.stream_under_test import BAD, Reports, StreamUnderTest, good
 from tidemark.config.kafka import KafkaSettings
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import RetriableError
+from tidemark.contract.events import Event, Paused
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.kafka_server import free_ports
 from tidemark.dev.producers import admin, create_topic, delete_topic
@@ -41,8 +42,10 @@ class Watcher(Reports):
     kept: list[BatchReport] = field(default_factory=list)
     pauses: list[str] = field(default_factory=list)
 
-    def paused(self, stream: str, *, destination: str, delay: float, error: str) -> None:
-        self.pauses.append(destination)
+    def emit(self, event: Event) -> None:
+        super().emit(event)
+        if isinstance(event, Paused):
+            self.pauses.append(event.destination)
 
 
 @dataclass
