@@ -86,8 +86,8 @@ def test_every_serverless_job_passes_when_the_server_refuses_settings_and_caches
     remote, refused = strict
     refused.said.clear()
     has = {"observes_smallest": True, "keeps_rows": False, "takes_settings": False}
-    said = walk(sys.executable, configuration(tmp_path, broker, modes=False), remote=remote)
-    assert said == expected(session="connect", has=has, modes=False)
+    said = walk(sys.executable, configuration(tmp_path, broker, "events"), remote=remote)
+    assert said == expected("events", session="connect", has=has)
     # What was asked for once and had another way; each process, the batches' among them, asks for itself.
     assert {what for _, what in refused.said} == {
         "checkpoint",
@@ -101,7 +101,7 @@ def test_every_serverless_job_passes_when_the_server_refuses_settings_and_caches
 def test_a_mode_stops_at_its_start_with_advice_when_serverless_cannot_run_it(
     tmp_path: Path, broker: EmbeddedBroker, remote: str, mode: str
 ) -> None:
-    config = configuration(tmp_path, broker, modes=True, only=mode)
+    config = configuration(tmp_path, broker, mode)
     with pytest.raises(AssertionError, match="cannot run idempotency") as stopped:
         walk(sys.executable, config, remote=remote)
     assert "tidemark bundle compute job-cluster" in str(stopped.value)

@@ -28,7 +28,7 @@ def connect_server(
 ) -> Iterator[str]:
     """A server of the Python `server`, whose batches run in the Python `worker`; its address.
 
-    The workers use the client's own packages, as on Databricks, and talk to the server by the port `through`.
+    Workers talk to the server by the port `through`.
     """
     port = free_port()
     with (folder / "server.log").open("w") as said:

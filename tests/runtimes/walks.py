@@ -24,11 +24,9 @@ MODES: dict[str, dict[str, Any]] = {
 COUNTED = ("read", "accepted", "rejected", "skipped", "duplicate")
 
 
-def configuration(folder: Path, broker: EmbeddedBroker, *, modes: bool, only: str | None = None) -> Path:
-    """A configuration of new topics: `events`, and with `modes` a stream of each other mode."""
-    streams: dict[str, dict[str, Any]] = {"events": {}, **(MODES if modes else {})}
-    if only is not None:
-        streams = {only: streams[only]}
+def configuration(folder: Path, broker: EmbeddedBroker, *streams_of: str) -> Path:
+    """A configuration of new topics: a stream each, of `events` and those of other modes."""
+    streams = {name: MODES.get(name, {}) for name in streams_of}
     topics = {}
     for name, idempotency in streams.items():
         topic = f"{name}-{uuid.uuid4().hex[:8]}"
@@ -75,28 +73,25 @@ def counts(**of: int) -> dict[str, int]:
     return dict.fromkeys(COUNTED, 0) | of
 
 
-def expected(*, session: str, has: dict[str, bool], modes: bool) -> dict[str, Any]:
+def expected(*streams: str, session: str, has: dict[str, bool]) -> dict[str, Any]:
     """The same from every Spark, but for how it is reached and what it has."""
-    streams = ["events", *(MODES if modes else ())]
     nothing = {name: counts() for name in streams}
-    first = {"events": counts(read=4, accepted=2, rejected=1, skipped=1)}
-    landed = {"events": ["n1", "n2", "n3"]}
-    if modes:
-        first |= {
-            # Each version of an entity is accepted, though only the newest is a row.
-            "people": counts(read=3, accepted=3),
-            "copies": counts(read=3, accepted=2, duplicate=1),
-        }
-        landed |= {"people": ["n2", "new"], "copies": ["n1", "n2"]}
+    first = {
+        "events": counts(read=4, accepted=2, rejected=1, skipped=1),
+        # Each version of an entity is accepted, though only the newest is a row.
+        "people": counts(read=3, accepted=3),
+        "copies": counts(read=3, accepted=2, duplicate=1),
+    }
+    landed = {"events": ["n1", "n2", "n3"], "people": ["n2", "new"], "copies": ["n1", "n2"]}
     two_left = {"chosen": 2, "resolved": 0, "already": 0, "rejected": 2, "parked": 0}
     return {
         "session": session,
         "has": has,
         "created": ["created"] * len(streams),
         "again": ["there"] * len(streams),
-        "first": first,
+        "first": {name: first[name] for name in streams},
         "second": nothing | {"events": counts(read=2, accepted=1, rejected=1)},
-        "landed": landed,
+        "landed": {name: landed[name] for name in streams},
         "letters": {"events": 2},
         "dead letters again": {"events": 2},
         "dry run": two_left,

@@ -66,7 +66,7 @@ def explain(
     found: dict[int, Explained] = {}
     waiting = list(enumerate(rows))
     while waiting:
-        # Two records with the same coordinates, as in two exports of one dead letter, are told apart by the round.
+        # Two records with the same coordinates, as in two exports of one dead letter, are distinguished by the round.
         order: dict[tuple[Any, ...], int] = {}
         now, later = [], []
         for at, row in waiting:

@@ -28,14 +28,14 @@ def fitted(classified: DataFrame, limits: TableLimits) -> DataFrame:
     checks = [_unfit_partition(column, row, limits) for column in limits.partitions]
     if limits.partitions and limits.folders and _may_be_too_long(limits):
         checks.append(_too_long_together(row, limits))
-    told = classified.withColumn(_UNFIT, _of_accepted(checks))
+    checked = classified.withColumn(_UNFIT, _of_accepted(checks))
     if limits.constraints:
         # Their expressions name the table's columns, some of which the record has too.
-        whole = F.struct(*[F.col(c) for c in told.columns]).alias(_WHOLE)
+        whole = F.struct(*[F.col(c) for c in checked.columns]).alias(_WHOLE)
         violated = [_violated(constraint) for constraint in limits.constraints]
         both = F.concat(F.col(f"{_WHOLE}.{_UNFIT}"), _of_accepted(violated, f"{_WHOLE}.{records.ROUTE}"))
         kept_whole = [F.col(f"{_WHOLE}.{c}") for c in classified.columns]
-        told = told.select(whole, f"{row}.*").select(*kept_whole, both.alias(_UNFIT))
+        checked = checked.select(whole, f"{row}.*").select(*kept_whole, both.alias(_UNFIT))
     unfit = F.coalesce(F.size(F.col(_UNFIT)) > 0, F.lit(False))
     changed = {
         records.ROUTE: F.when(unfit, F.lit(Route.REJECTED.value)).otherwise(F.col(records.ROUTE)),
@@ -43,7 +43,7 @@ def fitted(classified: DataFrame, limits: TableLimits) -> DataFrame:
         records.ROW: F.when(~unfit, F.col(records.ROW)),
     }
     kept = [c for c in classified.columns if c != FORMAT]
-    return told.select(*[changed.get(c, F.col(c)).alias(c) for c in kept])
+    return checked.select(*[changed.get(c, F.col(c)).alias(c) for c in kept])
 
 
 def _of_accepted(checks: list[Column], route: str = records.ROUTE) -> Column:
@@ -69,12 +69,12 @@ def _unfit_partition(column: str, row: str, limits: TableLimits) -> Column:
         # A third of the limit cannot be passed, whatever of it is escaped.
         safe = (LONGEST_NAME - _before(column)) // 3
         long = (F.octet_length(value) > safe) & (_length(column, row) > LONGEST_NAME)
-        told = F.concat(
+        length = F.concat(
             F.lit("a folder's name of "),
             _length(column, row).cast("string"),
             F.lit(f" bytes, and {LONGEST_NAME} is the most"),
         )
-        found = found.when(long, told)
+        found = found.when(long, length)
     return F.when(found.isNotNull(), _partition_fault(column, found))
 
 

@@ -38,7 +38,7 @@ RESERVED = frozenset(
 
 
 INTERNAL = re.compile(r"_(?:decoded|violations|format|unfit|classified|check\d+)")
-"""Columns of the pipeline's steps that stand beside the decoded ones."""
+"""Columns of the pipeline's steps that are kept next to the decoded ones."""
 
 
 def load_fields(source: SchemaSource, base_dir: Path) -> tuple[tuple[Field, ...], list[str]]:

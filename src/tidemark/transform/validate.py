@@ -17,8 +17,8 @@ VIOLATION = "STRUCT<code: STRING, rule: STRING, message: STRING>"
 VIOLATIONS = f"ARRAY<{VIOLATION}>"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _FAR = r"^(?:[+-][0-9]{4,}|[0-9]{5,})-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,Zz+-]*)?\z"
-_TOLD = 5
-"""Violations that a failure's message tells."""
+_LISTED = 5
+"""Violations that a failure's message lists."""
 
 
 def violation(code: Code, rule: str, message: str) -> Column:
@@ -30,8 +30,8 @@ def violation(code: Code, rule: str, message: str) -> Column:
 def violations_failure(violations: Column, format_: Column) -> Column:
     """`FAILURE_DDL` of a record that broke rules; its code is the first of them in the enum's order."""
     messages = F.transform(violations, lambda v: v["message"])
-    more = F.size(messages) - _TOLD
-    told = F.array_join(F.slice(messages, 1, _TOLD), "; ")
+    more = F.size(messages) - _LISTED
+    listed = F.array_join(F.slice(messages, 1, _LISTED), "; ")
     rest = F.when(more > 0, F.concat(F.lit("; and "), more.cast("string"), F.lit(" more"))).otherwise("")
     codes = F.transform(violations, lambda v: v["code"])
     first = F.coalesce(*[F.when(F.array_contains(codes, c.value), F.lit(c.value)) for c in Code])
@@ -49,7 +49,7 @@ def violations_failure(violations: Column, format_: Column) -> Column:
     return F.struct(
         first.alias("code"),
         F.lit("validate").alias("stage"),
-        F.concat(told, rest).alias("message"),
+        F.concat(listed, rest).alias("message"),
         format_.alias("format"),
         faults.alias("faults"),
     ).cast(records.FAILURE_DDL)

@@ -13,8 +13,8 @@ KEPT_FAULTS = 20
 """Faults of one record that its failure lists; the others are counted."""
 FOUND_LENGTH = 120
 """Characters of a found value that a dead letter shows."""
-_TOLD = 5
-"""Faults that a failure's message tells."""
+_LISTED = 5
+"""Faults that a failure's message lists."""
 
 FAILURE = pa.struct(
     [
@@ -111,11 +111,11 @@ def _written(path: Path) -> str | None:
 def failure_of(outcome: Outcome, format_: str | None) -> dict[str, Any]:
     """`FAILURE_DDL` of a rejected payload."""
     messages = [_message(fault) for fault in outcome.faults]
-    more = len(messages) + outcome.more_faults - _TOLD
+    more = len(messages) + outcome.more_faults - _LISTED
     return {
         "code": outcome.code,
         "stage": "decode",
-        "message": "; ".join(messages[:_TOLD]) + (f"; and {more} more" if more > 0 else ""),
+        "message": "; ".join(messages[:_LISTED]) + (f"; and {more} more" if more > 0 else ""),
         "format": format_,
         "faults": [
             {"field": f.field, "expected": f.expected, "found": f.found, "rule": None, "message": message}

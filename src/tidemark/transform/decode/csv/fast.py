@@ -18,7 +18,8 @@ from tidemark.config.decoding import CsvDialect
 from tidemark.transform.decode.arrow_types import arrow_type, struct_type
 from tidemark.transform.decode.detect import valid_utf8
 from tidemark.transform.decode.scalar import EPOCH_MICROS, FIRST_MICROS, LAST_MICROS, default_of
-from tidemark.transform.fields import FLOATS, INTEGERS, Field, Shape
+from tidemark.transform.decode.usual_forms import form_of, from_base64
+from tidemark.transform.fields import INTEGERS, Field, Shape
 
 _IN_VALUES = frozenset(ascii_letters + digits + "+-./:= ")
 """Characters of values that are no text: where one of them delimits or quotes, there is no fast lane."""
@@ -26,26 +27,11 @@ _LINE_ENDS = "\r\n"
 FEW = 48
 """Fewer records than this are decided sooner than the pattern is compiled for their batch."""
 
-_YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
-_LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
-DAY = (
-    f"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
-    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)"
-)
-"""A day of the years 0001 to 9999."""
-SECOND = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
-_INTEGER = "-?(?:[0-9]{1,18}|[1-8][0-9]{18}|9[01][0-9]{17})"
-_FRACTION = r"(?:\.[0-9]{0,20})?"
-_DOUBLE = rf"-?[0-9]{{1,17}}{_FRACTION}(?:[eE][+-]?[0-9]{{1,2}})?"
-_FLOAT = rf"-?(?:[0-9]{{1,17}}{_FRACTION}|[0-9]{{1,8}}{_FRACTION}[eE](?:\+?[0-2]|-[01])?[0-9])"
-"""Of what these match, nothing is too great for its type."""
-_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
-
 
 class CsvArrow:
     """Reads a batch of lines. `pattern` is None where a value could be mistaken: then it takes none.
 
-    A line of one field may be blank, which is for the decoder to tell.
+    A line of one field may be blank, which the decoder decides.
     """
 
     def __init__(self, fields: tuple[Field, ...], dialect: CsvDialect) -> None:
@@ -85,9 +71,8 @@ class CsvArrow:
             return none
         try:
             table = self._table(lines)
-        except (
-            pa.ArrowInvalid
-        ):  # No line is known that matches and cannot be read; it would be the strict lane's.
+        except pa.ArrowInvalid:
+            # No line is known that matches and cannot be read; it would be the strict lane's.
             return none
         rights: list[pa.BooleanArray] = []
         values = []
@@ -156,28 +141,6 @@ def _bytes(text: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in text.encode())
 
 
-def form_of(shape: Shape) -> str | None:
-    """What is read exactly; None of text, which is as it is."""
-    kind = shape.data_type
-    if isinstance(kind, T.StringType):
-        return None
-    if isinstance(kind, T.BooleanType):
-        return "true|True|TRUE|false|False|FALSE"
-    if isinstance(kind, INTEGERS) or shape.epoch:
-        return _INTEGER
-    if isinstance(kind, FLOATS):
-        return _DOUBLE if isinstance(kind, T.DoubleType) else _FLOAT
-    if isinstance(kind, T.DecimalType):
-        whole = kind.precision - kind.scale
-        fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
-        return (rf"-?[0-9]{{1,{whole}}}" if whole else "-?0") + fraction
-    if isinstance(kind, T.BinaryType):
-        return _BASE64
-    if isinstance(kind, T.DateType):
-        return DAY
-    return f"{DAY}[T ]{SECOND}" + ("Z?" if isinstance(kind, T.TimestampType) else "")
-
-
 def _read_as(shape: Shape) -> pa.DataType:
     kind = shape.data_type
     if isinstance(kind, INTEGERS) or shape.epoch:
@@ -210,25 +173,6 @@ def _between(value: pa.Array, low: int, high: int) -> list[pa.BooleanArray]:
     return [pc.and_(pc.greater_equal(value, low), pc.less_equal(value, high)).fill_null(True)]
 
 
-_SIXTH = np.zeros(256, np.uint32)
-_SIXTH[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")] = range(64)
-
-
-def from_base64(value: pa.StringArray) -> pa.BinaryArray:
-    """Padded base64 decoded in one go: each text is whole groups of four."""
-    offsets = np.frombuffer(value.buffers()[1], np.int32)[value.offset : value.offset + len(value) + 1]
-    data = value.buffers()[2]
-    text = np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]]
-    six = _SIXTH[text].reshape(-1, 4)
-    whole = six[:, 0] << 18 | six[:, 1] << 12 | six[:, 2] << 6 | six[:, 3]
-    decoded = np.stack([whole >> 16, whole >> 8, whole], axis=1).astype(np.uint8).ravel()
-    groups = (text == ord("=")).reshape(-1, 4)
-    kept = ~np.stack([np.zeros(len(groups), bool), groups[:, 2], groups[:, 3]], axis=1).ravel()
-    ends = np.concatenate([[0], np.cumsum(kept)])[(offsets - offsets[0]) // 4 * 3].astype(np.int32)
-    buffers = [value.is_valid().buffers()[1], pa.py_buffer(ends), pa.py_buffer(decoded[kept])]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(value), buffers)
-
-
 def _spread(
     rows: pa.StructArray,
     rights: list[pa.BooleanArray],
@@ -248,6 +192,3 @@ def _spread(
     source[places] = np.arange(len(rows))
     found = pa.array(source, mask=~everywhere)
     return rows.take(found), pa.array(everywhere)
-
-
-__all__ = ["CsvArrow", "line_pattern"]

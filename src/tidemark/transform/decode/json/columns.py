@@ -16,7 +16,6 @@ from pyspark.sql import types as T
 
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.arrow_types import arrow_type, struct_type
-from tidemark.transform.decode.csv.fast import form_of, from_base64
 from tidemark.transform.decode.scalar import (
     EPOCH_MICROS,
     FIRST_MICROS,
@@ -25,6 +24,7 @@ from tidemark.transform.decode.scalar import (
     datetime_value,
     default_of,
 )
+from tidemark.transform.decode.usual_forms import form_of, from_base64
 from tidemark.transform.fields import DATETIMES, FLOATS, Field, Shape
 
 
@@ -179,10 +179,10 @@ def _from_text(column: pa.Array, shape: Shape) -> tuple[pa.Array, np.ndarray]:
     # What is NULL may still have its bytes in the array, which base64 is decoded of.
     nothing = pa.scalar("" if isinstance(kind, T.BinaryType) else None, pa.string())
     values = _converted(pc.if_else(usual, column, nothing), kind, final)
-    told = pa.array([None if isinstance(value, Code) else value for value in found], final)
+    parsed = pa.array([None if isinstance(value, Code) else value for value in found], final)
     sound = others.copy()
     sound[~others] = [not isinstance(value, Code) for value in found]
-    return pc.replace_with_mask(values, pc.invert(usual), told), sound
+    return pc.replace_with_mask(values, pc.invert(usual), parsed), sound
 
 
 def _converted(column: pa.Array, kind: T.DataType, final: pa.DataType) -> pa.Array:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import types as T
 
-from tidemark.transform.decode.csv.fast import DAY, SECOND
+from tidemark.transform.decode.usual_forms import DAY, SECOND
 from tidemark.transform.fields import FLOATS, Field, Shape
 
 _BLANK = r"[ \t\r\n]*"
