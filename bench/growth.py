@@ -130,8 +130,8 @@ def cores(bench: Bench) -> dict[str, Found]:
 
 
 def small_batches(bench: Bench) -> dict[str, Found]:
-    """Small batches of a stream that stays up, its start, and its recovery after a kill, from outside; beside
-    Spark's own stream.
+    """Small batches of a stream that stays up, its start, and its recovery after a kill, from outside, and
+    those of Spark's own stream.
     """
     bench.stop_spark()
     ours = _small_batches(bench, Writer, bench.topic())

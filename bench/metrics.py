@@ -102,7 +102,9 @@ class Stopwatch(MetricsObserver):
             self._from = now
             return
         run = self.run
-        run.records, run.batches, run.told = run.records + event.read, run.batches + 1, run.observing + spent
+        run.records += event.read
+        run.batches += 1
+        run.observing += spent
         run.cpu, run.seconds, run.threads = (b - a for a, b in zip(self._from, now, strict=True))
 
 
@@ -182,8 +184,8 @@ def main() -> None:
                     place.mkdir()
                     run = ingest(spark, load, place, brokers, watched=watched)
                     which = f"round {number}" if number else "warm-up"
-                    told = f"{run.cpu_per_million:.2f} CPU s a million, {run.seconds:.1f} s"
-                    console.print(f"{which}: {'watched' if watched else 'alone'}: {told}")
+                    costs = f"{run.cpu_per_million:.2f} CPU s a million, {run.seconds:.1f} s"
+                    console.print(f"{which}: {'watched' if watched else 'alone'}: {costs}")
                     if number:
                         found[watched].append(run)
                     shutil.rmtree(place, ignore_errors=True)
