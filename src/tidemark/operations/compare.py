@@ -101,7 +101,7 @@ def _columns(spark: SparkSession, table: TableRef) -> list[str]:
         raise UsageError(f"there is no table {table}", "name a stream, a folder or a catalog name")
     missing = [c for c in records.COORDINATES if c not in info.schema.names]
     if missing:
-        raise UsageError(f"{table} has no {', '.join(missing)}: its rows cannot be told apart")
+        raise UsageError(f"{table} has no {', '.join(missing)}: its rows cannot be distinguished")
     return list(info.schema.names)
 
 

@@ -32,7 +32,7 @@ def in_replay_chain(
 ) -> Committed:
     """One commit of the replays' chain: `attempt`, given a state and the seq that follows it.
 
-    Where another commit of the chain came first, the state is read and the attempt made again. The attempt must
+    Where another commit of the chain came first, the state is read and the attempt repeated. The attempt must
     decide its rows after the state was read. Raises LedgerError where no seq is accepted.
     """
     tried = 0

@@ -64,9 +64,7 @@ class AcceptedRows:
         failpoint("after-append")
         self.ledger.committed(committed)
         seconds = time.monotonic() - began
-        adds_all = plan.idempotency.mode is not Mode.MERGE
-        exact = adds_all and not self.new_offsets.uncertain
-        if batch_counts is None or not self._is_complete(batch_counts, committed, exact=exact):
+        if batch_counts is None or not self._is_complete(batch_counts, committed):
             batch_counts = recount(self.routed)
         if plan.idempotency.merge_keys:
             # Every version is accepted, though only an entity's newest is a row.
@@ -75,12 +73,13 @@ class AcceptedRows:
         conflicts = report_conflicts(self.routed, plan, self.bounds, self.new_offsets, known)
         return Landed(batch_counts, committed, seconds, conflicts=conflicts)
 
-    def _is_complete(self, observed: BatchCounts, committed: Committed, *, exact: bool) -> bool:
+    def _is_complete(self, observed: BatchCounts, committed: Committed) -> bool:
         """Whether each record was observed once. Where an executor died between two stages, the first runs again
         and is observed twice. A MERGE or a join may read a part of its source only: Spark 4.0 reads none of it
         for an empty table. A count is certain then only where every offset of the batch has a record.
         """
-        if exact:
+        adds_all = self.plan.idempotency.mode is not Mode.MERGE
+        if adds_all and not self.new_offsets.uncertain:
             return observed.new_accepted == committed.rows and observed.read <= self.bounds.offsets
         return observed.read == self.bounds.offsets
 

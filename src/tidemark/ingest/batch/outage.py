@@ -27,7 +27,7 @@ def may_dead_letter(plan: BatchPlan, error: RetriesExhausted | BreakerOpen) -> b
     and its checkpoint is not on the unavailable store.
     """
     if plan.idempotency.merge_keys:
-        # A version of an entity that is replayed later could not be told from the newest one.
+        # A version of an entity that is replayed later could not be distinguished from the newest one.
         return False
     by_rule = plan.retry.classifier.classify(error).action is Action.DLQ
     wanted = by_rule or plan.processing.on_exhausted == "dead-letter"

@@ -64,10 +64,17 @@ class _Mapped:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             payloads = batch.column(records.PAYLOAD)
+            columns = [batch.column(c) for c in records.ENVELOPE_COLUMNS]
+            columns[_HEADERS_AT] = _with_nulls(columns[_HEADERS_AT], batch.column(_WITH_HEADERS))
+            envelopes = pa.RecordBatch.from_arrays(columns, list(records.ENVELOPE_COLUMNS))
             inside = batch.column(_UNWRAPPED) if _UNWRAPPED in batch.schema.names else None
             for each in Decoder.slices_of(payloads):
                 found = self._decoder.decode_slice(payloads[each], None if inside is None else inside[each])
-                part = batch.slice(each.start, each.stop - each.start)
-                columns = [part.column(c) for c in records.ENVELOPE_COLUMNS]
-                columns[_HEADERS_AT] = pc.if_else(part.column(_WITH_HEADERS), columns[_HEADERS_AT], None)
-                yield pa.RecordBatch.from_arrays([*columns, found], [*records.ENVELOPE_COLUMNS, DECODED])
+                part = envelopes.slice(each.start, each.stop - each.start)
+                yield pa.RecordBatch.from_arrays([*part.columns, found], [*records.ENVELOPE_COLUMNS, DECODED])
+
+
+def _with_nulls(headers: pa.ListArray, given: pa.BooleanArray) -> pa.ListArray:
+    """NULL where none were given. Their values are not copied."""
+    mask = pc.invert(given)
+    return pa.ListArray.from_arrays(headers.offsets, headers.values, type=headers.type, mask=mask)
