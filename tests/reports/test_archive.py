@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +23,12 @@ from tidemark.reports.assembly import open_store
 from tidemark.reports.requests.request import ReportRequest
 
 REQUEST = {"requestId": "r-1", "reportType": "ECHO"}
+KILLED_IN_A_WRITE = """
+import os, pathlib, signal, sys
+from tidemark.reports.archive.objects import Folder
+os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)
+Folder(pathlib.Path(sys.argv[1])).write(sys.argv[2], b"half")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +99,25 @@ def test_only_old_unreferenced_reports_are_swept(objects: ObjectStore) -> None:
     assert archive.sweep(lambda refs: {kept}, asked, grace=-5) == sorted([orphan, rows])
     assert archive.refs() == {kept}
     assert archive.read(orphan) is None
+
+
+def test_what_a_killed_worker_left_half_written_is_swept(tmp_path: Path) -> None:
+    """Beside a report that came after the kill, and where none came."""
+    archive = Archive(open_objects(ArchiveOptions(location=str(tmp_path))))
+    kept, lost = (archive.put(report(number), request=REQUEST, inputs={}) for number in (1, 2))
+    for ref in (kept, lost):
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED_IN_A_WRITE, str(tmp_path), f"{ref}/report.parquet"]
+        )
+        assert killed.returncode == -signal.SIGKILL
+        assert len(list((tmp_path / ref).iterdir())) == 3
+    for name in ("report.parquet", "summary.json"):
+        (tmp_path / lost / name).unlink()
+    assert archive.sweep(lambda refs: {kept}, [REQUEST].__contains__, grace=3600) == []
+    assert archive.refs() == {kept, lost}
+    assert archive.sweep(lambda refs: {kept}, [REQUEST].__contains__, grace=-5) == [lost]
+    assert archive.refs() == {kept}
+    assert sorted(path.name for path in (tmp_path / kept).iterdir()) == ["report.parquet", "summary.json"]
 
 
 @pytest.mark.parametrize("which", ["a new one", "another one", "an older copy", "another one, of equal ids"])

@@ -109,22 +109,24 @@ class Archive:
         grace: float,
     ) -> list[str]:
         """Deletes the reports that no status row refers to and that are older than `grace` seconds; returns their
-        references.
+        references. What a killed worker left half written goes as well, beside a report that stays too.
 
         A report whose request the database does not know (`has_asked`) stays: to a new database, another one or an
         older copy, every report of the archive would be an orphan.
         """
-        newest: dict[str, float] = {}
+        objects: dict[str, dict[str, float]] = {}
         for key, written in self._objects.listing():
             if (ref := _ref(key)) is not None:
-                newest[ref] = max(written, newest.get(ref, 0.0))
-        old = [ref for ref, written in newest.items() if written <= self._now() - grace]
+                objects.setdefault(ref, {})[key] = written
+        old = [ref for ref, keys in objects.items() if max(keys.values()) <= self._now() - grace]
         unreferenced = set(old) - referenced(old) - self._not_ours
         orphans = sorted(ref for ref in unreferenced if self._is_ours(ref, has_asked))
         self._not_ours |= unreferenced.difference(orphans)
-        for ref in orphans:
-            self._objects.delete(_key(ref, SUMMARY))
-            self._objects.delete(_key(ref, ROWS))
+        for ref in old:
+            half_written = sorted(key for key in objects[ref] if key.split("/")[-1].startswith("."))
+            report = [_key(ref, SUMMARY), _key(ref, ROWS)] if ref in orphans else []
+            for key in (*half_written, *report):
+                self._objects.delete(key)
         return orphans
 
     def _is_ours(self, ref: str, has_asked: Callable[[Mapping[str, Any]], bool]) -> bool:
