@@ -1,8 +1,8 @@
 """`make bench-long`: does memory stay flat over an hour of batches, and how does it compare to the bare way?
 
-Each way is a process of its own, one after the other, with the same heap, the same records at the same pace
-and batches of the same size. Options: `--minutes` (of Tidemark), `--bare-minutes`, `--batch`, `--rate`
-(records a second) and `--out` (a folder for `long.json` and `long.svg`).
+Each way is a process of its own, both at the same time, with the same heap, the same records at the same pace
+and batches of the same size. Options: `--minutes`, `--batch`, `--rate` (records a second of each) and `--out` (a
+folder for `long.json` and `long.svg`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from samples import Samples
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import create_topic, produce
 
+WAYS = ("bare", "tidemark")
 EVERY_S = 1.0
 WARM_SHARE = 0.25
 """A JVM takes its heap by and by; flatness is judged after this share of the time."""
@@ -39,16 +41,17 @@ def main() -> None:
     asked = _arguments()
     console = Console(highlight=False)
     folder = Path(tempfile.mkdtemp(prefix="tidemark-long-"))
-    found: dict[str, dict[str, Any]] = {}
     try:
-        with EmbeddedBroker(folder / "broker") as broker:
-            for way, minutes in (("bare", asked.bare_minutes), ("tidemark", asked.minutes)):
+        with EmbeddedBroker(folder / "broker") as broker, ThreadPoolExecutor() as pool:
+            console.print(f"{asked.minutes:g} minutes at {asked.rate:,} records a second")
+            running = {}
+            for way in WAYS:
                 load = Load(broker.bootstrap, f"long-{way}", 0, asked.batch)
                 # The disk is not to fill: what was read long ago may go.
                 kept = {"retention_ms": "600000", "segment_bytes": str(64 * 1024 * 1024)}
                 create_topic(broker.bootstrap, load.topic, 6, **kept)
-                console.print(f"{way}: {minutes:g} minutes at {asked.rate:,} records a second")
-                found[way] = _observed(way, load, folder / way, minutes * 60, asked.rate)
+                running[way] = pool.submit(_observed, way, load, folder / way, asked.minutes * 60, asked.rate)
+            found = {way: observed.result() for way, observed in running.items()}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     console.print(_picture(found))
@@ -162,14 +165,10 @@ def _curves(found: dict[str, dict[str, Any]]) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--bare-minutes", type=float, default=None)
     parser.add_argument("--batch", type=int, default=50_000)
     parser.add_argument("--rate", type=int, default=10_000)
     parser.add_argument("--out", type=Path, default=None)
-    asked = parser.parse_args()
-    if asked.bare_minutes is None:
-        asked.bare_minutes = min(asked.minutes, 10)
-    return asked
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
