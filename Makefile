@@ -178,6 +178,8 @@ clean: ## Remove caches and build products; .venv and .tidemark stay
 
 .venv/.installed: .venv/.uv requirements/dev.txt pyproject.toml
 	$(call say,Installing the pinned requirements into .venv)
-	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	@$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@# Each Python worker of Spark and each command imports it anew, and many a container sets PYTHONDONTWRITEBYTECODE.
+	@$(BIN)/python -m compileall -q src
 	@touch $@
