@@ -13,8 +13,8 @@ from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.platform.kept_rows import kept
 from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state
+from tidemark.sink.log_files import log_of
 from tidemark.sink.replay_commit import append_replayed, in_replay_chain, not_in_table
-from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import Topic
 from tidemark.streams.completed import completed_state
 from tidemark.streams.target import Target
@@ -57,6 +57,6 @@ def reopen_if_restored(
     spark: SparkSession, target: Target, table: DeadLetterTable, version: int | None, *, by: str
 ) -> None:
     """Reopens what a RESTORE between the commit and the statuses undid: the stream's start may have missed them."""
-    now = read_state(DeltaLog(spark, target.table), accept_emptied=True)
+    now = read_state(log_of(spark, target.table), accept_emptied=True)
     if version is not None and is_undone(version, now.undone):
         table.reopen_undone(spark, now.undone, by=by)

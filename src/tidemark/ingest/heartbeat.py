@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.contract.ledger_commit import CommitKind
 from tidemark.sink.ledger import LedgerState, read_state
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.log_files import log_of
 from tidemark.source.topics import Topic
 from tidemark.streams.generation import Opening, open_generation
 from tidemark.streams.target import Target
@@ -32,7 +32,7 @@ def beat_if_due(
     left to the next start, which opens its generation.
     """
     if state is None:
-        state = read_state(DeltaLog(spark, target.table))
+        state = read_state(log_of(spark, target.table))
     if state.newest is None or state.restored or state.newest.topic_id != topic.id:
         return False
     if state.newest_at is None or now - state.newest_at.replace(tzinfo=UTC) < every:

@@ -15,7 +15,7 @@ from tidemark.contract.marks import Marks
 from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import LedgerState, read_state
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.log_files import log_of
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import with_completed
 from tidemark.streams.generation import Opening, open_generation
@@ -155,4 +155,4 @@ def _same_topic(state: LedgerState, topic: Topic) -> bool:
 def _state(spark: SparkSession, target: Target) -> LedgerState:
     if tables.describe(spark, target.table) is None:
         raise LedgerError(f"there is no table {target.table} to adopt", "tidemark ingest creates it")
-    return read_state(DeltaLog(spark, target.table), accept_emptied=True)
+    return read_state(log_of(spark, target.table), accept_emptied=True)

@@ -25,10 +25,10 @@ from tidemark.resilience.retry import retrier_for
 from tidemark.sink import table as tables
 from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state
+from tidemark.sink.log_files import log_of
 from tidemark.sink.merge import correct
 from tidemark.sink.replay_commit import in_replay_chain
 from tidemark.sink.statements import Ranges, quoted, within
-from tidemark.sink.table_log import DeltaLog
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import completed_state
@@ -194,7 +194,7 @@ def _correct(spark: SparkSession, target: Target, rows: DataFrame, asked: Offset
         return correct(rows, target.table, ledger_commit, asked.ranges)
 
     def in_chain() -> int:
-        read = DeltaLog(spark, target.table)
+        read = log_of(spark, target.table)
         return in_replay_chain(target.table, lambda: read_state(read), attempt).version
 
     retry = retrier_for(target.stream.processing, classifier_for(target.stream.failures))

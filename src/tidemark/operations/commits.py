@@ -14,7 +14,8 @@ from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.contract.marks import Marks
 from tidemark.platform.session import s3_scheme
 from tidemark.sink import table as tables
-from tidemark.sink.table_log import DeltaLog, LogEntry, ReadLog
+from tidemark.sink.log_files import log_of
+from tidemark.sink.table_log import LogEntry, ReadLog
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def recent_commits(
         raise UsageError(f"there is no table {label}")
     if tables.describe(spark, table) is None:
         return []
-    return newest_commits(DeltaLog(spark, table), limit)
+    return newest_commits(log_of(spark, table), limit)
 
 
 def newest_commits(read_log: ReadLog, limit: int) -> list[CommitView]:

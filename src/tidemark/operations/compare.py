@@ -16,8 +16,9 @@ from tidemark.contract.marks import Marks
 from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import read_state
+from tidemark.sink.log_files import log_of
 from tidemark.sink.statements import quoted, within
-from tidemark.sink.table_log import DeltaLog, as_of_now
+from tidemark.sink.table_log import as_of_now
 
 MOST_EXAMPLES = 20
 
@@ -110,7 +111,7 @@ def _both_have(spark: SparkSession, left: TableRef, right: TableRef) -> tuple[st
     states = []
     for table in (left, right):
         try:
-            states.append(read_state(DeltaLog(spark, table)))
+            states.append(read_state(log_of(spark, table)))
         except LedgerError:
             return None, None
     one, other = (s.newest for s in states)

@@ -13,7 +13,7 @@ from tidemark.contract.errors import LedgerError, UsageError
 from tidemark.ingest.idempotency.fingerprints import delay_ms
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import LedgerState, read_state
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.log_files import log_of
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.completed import with_completed
 from tidemark.streams.generation import Opening, open_generation
@@ -87,7 +87,7 @@ def _state(spark: SparkSession, target: Target) -> LedgerState:
         raise UsageError(f"{target.name} remembers no fingerprints", f"its idempotency.mode is {mode}")
     if tables.describe(spark, target.table) is None:
         raise LedgerError(f"there is no table {target.table} yet", "tidemark ingest creates it")
-    state = read_state(DeltaLog(spark, target.table))
+    state = read_state(log_of(spark, target.table))
     if state.newest is None:
         raise LedgerError(f"{target.table} has no marks of Tidemark", "tidemark adopt sets them")
     return state

@@ -20,7 +20,7 @@ from tidemark.platform.files import files_at
 from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import read_state
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.log_files import log_of
 from tidemark.streams.target import Target
 
 log = structlog.get_logger(__name__)
@@ -121,7 +121,7 @@ def _old_checkpoints(spark: SparkSession, target: Target) -> Iterator[Maintenanc
     """No start uses a checkpoint that the newest ledger commit does not name."""
     if tables.describe(spark, target.table) is None:
         return
-    newest = read_state(DeltaLog(spark, target.table), accept_emptied=True).newest
+    newest = read_state(log_of(spark, target.table), accept_emptied=True).newest
     if newest is None or not newest.checkpoint:
         return
     folder = target.checkpoint(newest.checkpoint).path.rpartition("/")[0]

@@ -15,7 +15,7 @@ from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import LedgerState, in_generation, read_state
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.log_files import log_of
 from tidemark.source.topics import KafkaAdmin, Topic
 from tidemark.streams.completed import with_completed
 from tidemark.streams.generation import Opening, open_generation
@@ -117,7 +117,7 @@ def published_after(state: LedgerState, marks: Marks) -> Marks:
 def _state(spark: SparkSession, target: Target, topic: Topic) -> LedgerState:
     if tables.describe(spark, target.table) is None:
         raise LedgerError(f"there is no table {target.table}", "tidemark ingest creates it")
-    state = read_state(DeltaLog(spark, target.table))
+    state = read_state(log_of(spark, target.table))
     if state.newest is None:
         raise LedgerError(f"{target.table} has no marks to move", "take them from the rows: tidemark adopt")
     if state.newest.stream != target.name:

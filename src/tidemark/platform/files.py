@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ class LocalFiles:
 
     def names(self, folder: str) -> list[str]:
         try:
-            return sorted(p.name for p in _local(folder).iterdir())
+            return sorted(os.listdir(_local(folder)))
         except (FileNotFoundError, NotADirectoryError):
             return []
 

@@ -22,7 +22,8 @@ from tidemark.sink.ledger import (
     restored_since,
 )
 from tidemark.sink.lineage import is_chained, refuse_emptied
-from tidemark.sink.table_log import DeltaLog, LogPage
+from tidemark.sink.log_files import log_of
+from tidemark.sink.table_log import LogPage
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def make_commit(
         except Exception as error:
             failure = error
     # Outside the handler: an error in here must not be taken for a consequence of the failure.
-    found = arrived(commits_since(DeltaLog(spark, table), ledger_commit.base), table, ledger_commit)
+    found = arrived(commits_since(log_of(spark, table), ledger_commit.base), table, ledger_commit)
     if found is not None:
         return found
     if failure is not None:

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.contract.errors import LedgerError
 from tidemark.sink.ledger import LedgerState, in_generation, read_state
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.log_files import log_of
 from tidemark.source.topics import Topic
 from tidemark.streams.target import Target
 
@@ -30,7 +30,7 @@ def completed_state(spark: SparkSession, target: Target, topic: Topic) -> Ledger
 
     Raises LedgerError without marks.
     """
-    state = in_generation(read_state(DeltaLog(spark, target.table)), topic.id)
+    state = in_generation(read_state(log_of(spark, target.table)), topic.id)
     if state.newest is None:
         raise LedgerError(f"{target.table} has no marks", "tidemark ingest opens its ledger")
     return with_completed(target, state)

@@ -19,7 +19,7 @@ from tidemark.ingest.batch.new_offsets import Bounds
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.sink.append import Committed, check_still_ours, state_after
 from tidemark.sink.ledger import LedgerState, in_generation, read_state
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.log_files import log_of
 
 _FRESH_S = 2.0
 
@@ -63,7 +63,7 @@ class HeldLedger:
         if time.monotonic() - self.read_at < _FRESH_S:
             return
         failpoint("read-log")
-        self.compare(read_state(DeltaLog(spark, self.plan.table)))
+        self.compare(read_state(log_of(spark, self.plan.table)))
         self.read_at = time.monotonic()
 
     def compare(self, read: LedgerState) -> None:

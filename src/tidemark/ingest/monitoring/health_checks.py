@@ -16,7 +16,7 @@ from tidemark.monitoring.health import HealthBoard
 from tidemark.monitoring.metrics import Metrics
 from tidemark.platform.session import s3_scheme
 from tidemark.resilience.breakers import Breakers
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.log_files import log_of
 from tidemark.source.topics import KafkaAdmin
 
 
@@ -82,7 +82,7 @@ def _check_folder(path: str) -> None:
 
 def _check_log(spark: SparkSession, table: TableRef) -> None:
     try:
-        DeltaLog(spark, table)(1)
+        log_of(spark, table)(1)
     except Exception as error:
         # An absent table is an answer too: its store was reached.
         if "NOT_FOUND" in str(error) or "DELTA_MISSING_DELTA_TABLE" in str(error):

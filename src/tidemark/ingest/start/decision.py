@@ -22,7 +22,7 @@ from tidemark.ingest.start.recreated_topic import remove_mislabelled
 from tidemark.ingest.start.usable_checkpoint import usable_checkpoint
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import LedgerState, read_state
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.log_files import log_of
 from tidemark.source.checkpoint import Checkpoint
 from tidemark.source.topics import KafkaAdmin, Topic, settled_ends
 from tidemark.streams.completed import with_completed
@@ -66,7 +66,7 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
     tables.check_schema(spark, target.table, info, target.schema, evolve=evolve)
     target = within_its_table(spark, target, info)
 
-    state = read_state(DeltaLog(spark, target.table))
+    state = read_state(log_of(spark, target.table))
     if state.newest is None:
         refuse_rows_without_marks(spark, target, info)
         refuse_lost_table(target)

@@ -10,8 +10,8 @@ from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.platform.local_rows import no_rows
 from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state
+from tidemark.sink.log_files import log_of
 from tidemark.sink.replay_commit import append_replayed, in_replay_chain
-from tidemark.sink.table_log import DeltaLog
 from tidemark.source.topics import Topic
 from tidemark.streams.target import Target
 
@@ -66,7 +66,7 @@ def fence_replays(spark: SparkSession, target: Target, topic: Topic, state: Ledg
         )
         return append_replayed(no_rows(spark, target.schema), target.table, ledger_commit)
 
-    in_replay_chain(target.table, lambda: read_state(DeltaLog(spark, target.table)), attempt)
+    in_replay_chain(target.table, lambda: read_state(log_of(spark, target.table)), attempt)
 
 
 def may_land_replayed(state: LedgerState) -> bool:
