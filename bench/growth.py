@@ -1,35 +1,35 @@
 """`make bench-scaling`: what a batch costs as things grow, and how long a stream takes to start and recover.
 
-Options: `--quick` (small figures, to see that it works), `--only` (one of the measures, repeatable) and
-`--out` (a folder for `growth.json`). Costs are CPU seconds of the process and all that it started, besides
-wall seconds; what is compared has its turn in one run, after a warm-up.
+Costs are CPU seconds of the process and all that it started, besides wall seconds; what is compared has its turn
+in one run, after a warm-up.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import psutil
-from landing import QUICK, Bench, Costs, Landing, Sizes
+from landing import QUICK, Bench, Costs, Found, Landing, Sizes
 from machine import machine
+from many_streams import failing_stream, streams
 from rich.console import Console
 from rich.table import Table
-from writer import BareWriter, Writer
+from small_batches import small_batches
+from start_timeline import start_timeline
 
 from tidemark.dev.broker import EmbeddedBroker
-
-Found = dict[str, Any]
 
 
 def _in_turn(bench: Bench, ways: dict[str, Landing]) -> dict[str, Found]:
@@ -67,41 +67,13 @@ def partitions(bench: Bench) -> dict[str, Found]:
     return _in_turn(bench, {f"{n}": bench.stream(partitions=n) for n in bench.sizes.partitions})
 
 
-def streams(bench: Bench) -> dict[str, Found]:
-    """One application, the same records in all, spread over more streams; its start is in the cost."""
-    found = {}
-    for count in bench.sizes.streams:
-        total = bench.sizes.batch * bench.sizes.batches
-        topics = [bench.topic(partitions=2) for _ in range(count)]
-        for topic in topics:
-            bench.send(topic, total // count)
-        folder, processing = bench.folder / f"streams-{count}", {"batch-size": 1, "flush-interval": 1}
-        with Writer(bench.bootstrap, folder, topics, processing) as writer:
-            began = time.monotonic()
-            writer.start()
-            writer.until_landed(1)
-            begun = time.monotonic() - began
-            writer.until_landed(total // count)
-            found[f"{count}"] = {
-                "wall_s": time.monotonic() - began,
-                "cpu_s": writer.cpu_seconds(),
-                "all_began_s": begun,
-                **_idle(writer, bench.sizes.idle_s),
-                "memory_mb": writer.memory() / 1e6,
-            }
-    return found
-
-
-def _idle(writer: Writer, seconds: float) -> Found:
-    """CPU of streams that have no data, once the compilers have come to rest."""
-    time.sleep(min(10.0, seconds))
-    before = writer.cpu_seconds()
-    time.sleep(seconds)
-    return {"idle_cpu_s_a_minute": (writer.cpu_seconds() - before) / seconds * 60}
+def codecs(bench: Bench) -> dict[str, Found]:
+    """A batch of records that their producer has compressed."""
+    return _in_turn(bench, {codec: bench.stream(codec=codec) for codec in ("none", "zstd", "lz4")})
 
 
 def cores(bench: Bench) -> dict[str, Found]:
-    """The same records on one core and on two, each in a process of its own."""
+    """The same records on one core and on two, each in a process of its own. The broker has all cores."""
     bench.stop_spark()
     stream = bench.stream()
     records = bench.sizes.batch * bench.sizes.batches * 4
@@ -118,6 +90,7 @@ def cores(bench: Bench) -> dict[str, Found]:
             capture_output=True,
             text=True,
             check=False,
+            preexec_fn=partial(_only_on, count),
         )
         if answer.returncode:
             raise RuntimeError(answer.stderr[-2000:])
@@ -129,61 +102,30 @@ def cores(bench: Bench) -> dict[str, Found]:
     return found
 
 
-def small_batches(bench: Bench) -> dict[str, Found]:
-    """Small batches of a stream that stays up, its start, and its recovery after a kill, from outside, and
-    those of Spark's own stream.
-    """
-    bench.stop_spark()
-    ours = _small_batches(bench, Writer, bench.topic())
-    bare = _small_batches(bench, BareWriter, bench.topic(suffix="_json"))
-    return {**ours, **{f"bare: {what}": found for what, found in bare.items()}}
+def _only_on(count: int) -> None:
+    """Keep this process, and what it starts, to so many cores, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
 
-def _small_batches(bench: Bench, kind: type[Writer], topic: str) -> dict[str, Found]:
-    records = bench.sizes.small
-    bench.send(topic, records)
-    with kind(bench.bootstrap, bench.folder / f"small-{topic}", [topic], {"batch-size": records}) as writer:
-        first = _until_landed(writer, records)
-        sent, took = records, []
-        for _ in range(bench.sizes.tries + 2):
-            time.sleep(1)
-            bench.send(topic, records)
-            sent += records
-            took.append(writer.until_landed(sent))
-        recovered, again = [], []
-        for number in (signal.SIGKILL, signal.SIGTERM) * 2:
-            writer.end(number)
-            bench.send(topic, records)
-            sent += records
-            (recovered if number == signal.SIGKILL else again).append(_until_landed(writer, sent))
-        writer.end()
-    warm = sorted(took[2:])
-    return {
-        f"{records:,} records visible, from the last acknowledgement": {
-            "wall_s": statistics.median(warm),
-            "highest_s": warm[-1],
-        },
-        "first record of a new stream, from the start of the process": {"wall_s": first},
-        "first record after a start": {"wall_s": statistics.median(again)},
-        "first record after a kill": {"wall_s": statistics.median(recovered)},
-    }
+class Measure(NamedTuple):
+    """`minutes`: about what it takes in full on a quiet machine of two cores. `ratios`: to the first line."""
+
+    run: Callable[[Bench], dict[str, Found]]
+    minutes: int
+    ratios: bool = True
 
 
-def _until_landed(writer: Writer, records: int) -> float:
-    """Seconds from the start of the process."""
-    began = time.monotonic()
-    writer.start()
-    writer.until_landed(records)
-    return time.monotonic() - began
-
-
-MEASURES: dict[str, Callable[[Bench], dict[str, Found]]] = {
-    "rows already there": rows_there,
-    "bad records": bad_records,
-    "partitions": partitions,
-    "cores": cores,
-    "streams in one application": streams,
-    "small batches": small_batches,
+MEASURES = {
+    "rows already there": Measure(rows_there, 6),
+    "bad records": Measure(bad_records, 2),
+    "partitions": Measure(partitions, 4),
+    "codec": Measure(codecs, 2),
+    "cores": Measure(cores, 2),
+    "streams in one application": Measure(streams, 6),
+    "a stream that fails": Measure(failing_stream, 4, ratios=False),
+    "small batches": Measure(small_batches, 5),
+    "start": Measure(start_timeline, 4, ratios=False),
 }
 
 
@@ -195,11 +137,14 @@ def main() -> None:
     try:
         with EmbeddedBroker(folder / "broker") as broker:
             brokers = frozenset(p.pid for p in psutil.Process().children(recursive=True))
-            bench = Bench(broker.bootstrap, folder, QUICK if asked.quick else Sizes(), brokers)
+            sizes = QUICK if asked.quick else Sizes()
+            if asked.rounds is not None:
+                sizes = replace(sizes, rounds=asked.rounds, starts=asked.rounds)
+            bench = Bench(broker.bootstrap, folder, sizes, brokers)
             for name, measure in MEASURES.items():
                 if not asked.only or name in asked.only:
-                    found[name] = measure(bench)
-                    console.print(_picture(name, found[name]))
+                    found[name] = measure.run(bench)
+                    console.print(_picture(name, found[name], ratios=measure.ratios))
             bench.stop_spark()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -209,8 +154,8 @@ def main() -> None:
         (asked.out / "growth.json").write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
 
 
-def _picture(name: str, found: dict[str, Found]) -> Table:
-    """Each figure, and behind it the ratio to the first line's."""
+def _picture(name: str, found: dict[str, Found], *, ratios: bool) -> Table:
+    """Each figure, and behind it, where `ratios` are asked for, the ratio to the first line's."""
     keys = list(dict.fromkeys(key for figures in found.values() for key in figures))
     rendering = Table("", *keys, title=name)
     first = next(iter(found.values()))
@@ -218,17 +163,22 @@ def _picture(name: str, found: dict[str, Found]) -> Table:
         cells = []
         for key in keys:
             value, base = figures.get(key), first.get(key)
-            ratio = f" ({value / base:.2f})" if value is not None and base and figures is not first else ""
+            compared = ratios and figures is not first and value is not None and base
+            ratio = f" ({value / base:.2f})" if compared else ""
             cells.append("" if value is None else f"{value:,.2f}{ratio}")
         rendering.add_row(line, *cells)
     return rendering
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", action="append", choices=MEASURES, default=[])
-    parser.add_argument("--out", type=Path, default=None)
+    listed = "; ".join(f"{name}, {measure.minutes} minutes" for name, measure in MEASURES.items())
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=f"In full, on a quiet machine of two cores: {listed}."
+    )
+    parser.add_argument("--quick", action="store_true", help="small figures, to see that it works")
+    parser.add_argument("--only", action="append", choices=MEASURES, default=[], help="this one; repeatable")
+    parser.add_argument("--rounds", type=int, help="rounds of each way, and starts of `start`")
+    parser.add_argument("--out", type=Path, default=None, help="a folder for growth.json")
     return parser.parse_args()
 
 

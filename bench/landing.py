@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from load import Load
 from meter import cpu_seconds
 from pyspark.sql import SparkSession
-from rivals import Load, settings_of
+from rivals import settings_of
 from samples import Samples
 
 from tidemark.contract.batch_report import BatchReport
@@ -16,6 +18,9 @@ from tidemark.contract.events import Event, StreamObserver
 from tidemark.dev.producers import create_topic, produce
 from tidemark.ingest.application import Ingest
 from tidemark.platform.session import local_session
+
+Found = dict[str, Any]
+"""Figures by name; their units are in the names."""
 
 
 @dataclass
@@ -29,11 +34,21 @@ class Sizes:
     small: int = 1_000
     idle_s: float = 40.0
     tries: int = 10
-    streams: tuple[int, ...] = (1, 5, 20)
-    partitions: tuple[int, ...] = (1, 6, 64)
+    starts: int = 5
+    streams: tuple[int, ...] = (1, 20, 100)
+    partitions: tuple[int, ...] = (1, 6, 64, 500)
+
+    @property
+    def beside_a_failing_one(self) -> int:
+        """Streams of the application of which one fails."""
+        return min(20, max(self.streams))
 
 
-QUICK = Sizes(batch=2_000, batches=4, rounds=1, idle_s=5.0, tries=3, streams=(1, 3), partitions=(1, 16))
+QUICK = Sizes(
+    batch=2_000, batches=4, rounds=1, idle_s=5.0, tries=3, starts=1, streams=(1, 3), partitions=(1, 16)
+)
+_AT_ONCE = 500_000
+"""Records of one call to the producer, which remembers the place of each."""
 
 
 @dataclass
@@ -86,11 +101,13 @@ class Bench:
             self._spark.stop()
             self._spark = None
 
-    def stream(self, *, partitions: int = 6, bad: float = 0.0, batch: int = 0) -> Landing:
+    def stream(
+        self, *, partitions: int = 6, bad: float = 0.0, batch: int = 0, codec: str = "none"
+    ) -> Landing:
         self._made += 1
         load = Load(self.bootstrap, f"growth-{self._made}", 0, batch or self.sizes.batch)
         create_topic(self.bootstrap, load.topic, partitions, retention_ms="-1")
-        return Landing(self, load, bad)
+        return Landing(self, load, bad, codec)
 
     def topic(self, partitions: int = 6, *, suffix: str = "") -> str:
         self._made += 1
@@ -98,8 +115,12 @@ class Bench:
         create_topic(self.bootstrap, name, partitions, retention_ms="-1")
         return name
 
-    def send(self, topic: str, records: int, *, bad: float = 0.0) -> None:
-        produce(self.bootstrap, topic, Samples(records, bad=bad).of("JSON"))
+    def send(self, topic: str, records: int, *, bad: float = 0.0, codec: str = "none") -> None:
+        """`codec`: how the producer compresses its batches."""
+        config = {"compression.type": codec}
+        for start in range(0, records, _AT_ONCE):
+            samples = Samples(min(_AT_ONCE, records - start), bad=bad)
+            produce(self.bootstrap, topic, samples.of("JSON"), config=config)
 
 
 @dataclass
@@ -109,9 +130,10 @@ class Landing:
     bench: Bench
     load: Load
     bad: float
+    codec: str
 
     def land(self, records: int, *, batch: int | None = None) -> Costs:
-        self.bench.send(self.load.topic, records, bad=self.bad)
+        self.bench.send(self.load.topic, records, bad=self.bad, codec=self.codec)
         load = self.load if batch is None else Load(self.load.bootstrap, self.load.name, 0, batch)
         folder = self.bench.folder / load.name
         folder.mkdir(exist_ok=True)

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from load import Load
 from machine import machine
 from meter import family_memory
 from rich.console import Console
 from rich.table import Table
-from rivals import Load
 from samples import Samples
 
 from tidemark.dev.broker import EmbeddedBroker

@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from load import Load
 from machine import machine
 from meter import cpu_seconds
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rivals import Load, settings_of
+from rivals import settings_of
 from samples import Samples
 
 from tidemark.config.destination import TableRef

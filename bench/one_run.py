@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from landing import Costs
-from rivals import Load, settings_of
+from load import Load
+from rivals import settings_of
 
 from tidemark.ingest.application import Ingest
 from tidemark.platform.session import local_session

@@ -6,11 +6,13 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
+from load import CHANGES, Batches, Load
+from loop import delta_rs_loop
+from loop_same_work import same_work_loop
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
@@ -20,59 +22,10 @@ from samples import AVRO, DDL, SCHEMAS
 
 from tidemark.config.reading.load import parse_settings
 from tidemark.config.settings import Settings
-from tidemark.contract.batch_report import BatchReport
-from tidemark.contract.events import Event, StreamObserver
 from tidemark.ingest.application import Ingest
 
 # What a batch came to is measured here; a line for each is not to be.
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-
-CHANGES = "CHANGES"
-"""Records in Confluent's framing, as kafka2delta takes them."""
-
-
-@dataclass(frozen=True)
-class Load:
-    """Records to be landed, of which each format has a topic of its own, and in batches of how many.
-
-    `partitioned`: tables have the partition column `cob`.
-    """
-
-    bootstrap: str
-    name: str
-    records: int
-    batch: int
-    partitioned: bool = False
-
-    @property
-    def topic(self) -> str:
-        return self.topic_of("JSON")
-
-    def topic_of(self, form: str) -> str:
-        # kafka2delta takes it for the name of a view.
-        return f"{self.name}_{form.lower()}"
-
-
-class Batches(StreamObserver):
-    """Seconds from the end of each batch to the end of the next, and of every commit where they are reported.
-
-    The first batch has the start of its stream in it.
-    """
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-        self.commits: list[float] = []
-        self._began = time.monotonic()
-
-    def batch_ended(self) -> None:
-        now = time.monotonic()
-        self.seconds.append(now - self._began)
-        self._began = now
-
-    def emit(self, event: Event) -> None:
-        if isinstance(event, BatchReport) and event.read:
-            self.batch_ended()
-            self.commits.append(event.commit_seconds)
 
 
 def settings_of(
@@ -194,55 +147,6 @@ def bare(spark: SparkSession, load: Load, folder: Path, **options: Any) -> Batch
     return batches
 
 
-def delta_rs_loop(load: Load, folder: Path) -> Batches:
-    """One process without Spark: a Kafka client, orjson, pyarrow and delta-rs. Not idempotent.
-
-    Raises ImportError where delta-rs or orjson is not installed.
-    """
-    import orjson
-    import pyarrow as pa
-    from confluent_kafka import Consumer
-    from deltalake import write_deltalake
-
-    consumer = Consumer(
-        {
-            "bootstrap.servers": load.bootstrap,
-            "group.id": folder.name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "fetch.message.max.bytes": 8 * 1024 * 1024,
-            "queued.min.messages": 500_000,
-            "log_level": 0,
-        }
-    )
-    consumer.subscribe([load.topic])
-    text = pa.string()
-    schema = pa.schema(
-        [
-            *(("user_id", text), ("event_type", text), ("amount", pa.float64()), ("quantity", pa.int32())),
-            *(("occurred_at", text), ("cob", text), ("price", pa.float64()), ("active", pa.bool_())),
-            *(("note", text), ("session", pa.int64())),
-        ]
-    )
-    left = load.records
-    rows: list[Any] = []
-    batches = Batches()
-    while left:
-        for message in consumer.consume(10_000, 10):
-            left -= 1
-            try:
-                rows.append(orjson.loads(message.value()))
-            except orjson.JSONDecodeError:
-                continue
-        if rows and (len(rows) >= load.batch or not left):
-            kept = [row for row in rows if isinstance(row.get("quantity"), int | None)]
-            write_deltalake(str(folder / "table"), pa.Table.from_pylist(kept, schema), mode="append")
-            rows = []
-            batches.batch_ended()
-    consumer.close()
-    return batches
-
-
 def kafka2delta(spark: SparkSession, load: Load, folder: Path) -> Batches:
     """The package of that name: each batch is merged by key, changes of a row as Debezium sends them.
 
@@ -295,6 +199,7 @@ RIVALS: dict[str, tuple[Rival, str]] = {
         "JSON",
     ),
     "delta-rs loop": (lambda spark, load, folder: delta_rs_loop(load, folder), "JSON"),
+    "delta-rs loop, same work": (lambda spark, load, folder: same_work_loop(load, folder), "JSON"),
     "tidemark, landing only": (
         lambda spark, load, folder: tidemark(spark, load, folder, landing=True),
         "JSON",

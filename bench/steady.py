@@ -11,8 +11,9 @@ import sys
 import threading
 from pathlib import Path
 
+from load import Load
 from pyspark.sql import SparkSession
-from rivals import Load, bare_writer, settings_of
+from rivals import bare_writer, settings_of
 
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.events import Event, StreamObserver

@@ -29,6 +29,7 @@ class Writer:
     folder: Path
     topics: list[str]
     processing: dict[str, Any]
+    logging: dict[str, Any] = field(default_factory=dict)
     process: psutil.Popen | None = None
     _added: dict[Path, int] = field(default_factory=dict)
 
@@ -50,6 +51,7 @@ class Writer:
                 "consumer": {"group-id": self.folder.name},
             },
             "connector": {"topics": streams},
+            "logging": self.logging,
             "checkpoint-root": str(self.folder / "checkpoints"),
             "state-dir": str(self.folder / "state"),
         }
@@ -65,8 +67,12 @@ class Writer:
     def command(self) -> list[str]:
         return ["-m", "tidemark.cli.app", "ingest", "--config", str(self.folder / "tidemark.yml")]
 
+    @property
+    def log(self) -> Path:
+        return self.folder / "writer.log"
+
     def start(self) -> None:
-        with (self.folder / "writer.log").open("ab") as log:
+        with self.log.open("ab") as log:
             self.process = psutil.Popen(
                 [sys.executable, *self.command],
                 stdin=subprocess.DEVNULL,
@@ -95,18 +101,27 @@ class Writer:
         return [self.process, *self.process.children(recursive=True)]
 
     def cpu_seconds(self) -> float:
+        return self._total(lambda process: sum(process.cpu_times()[:2]))
+
+    def memory(self) -> int:
+        return int(self._total(lambda process: process.memory_info().rss))
+
+    def threads(self) -> int:
+        return int(self._total(lambda process: process.num_threads()))
+
+    def connections(self) -> int:
+        """TCP connections to the broker."""
+        port = int(self.bootstrap.rpartition(":")[2])
+        return int(
+            self._total(lambda process: sum(bool(c.raddr) and c.raddr.port == port for c in _tcp(process)))
+        )
+
+    def _total(self, of: Callable[[psutil.Process], float]) -> float:
+        """Of the process and all that it started and that still live."""
         total = 0.0
         for process in self.family():
             with contextlib.suppress(psutil.NoSuchProcess):
-                times = process.cpu_times()
-                total += times.user + times.system
-        return total
-
-    def memory(self) -> int:
-        total = 0
-        for process in self.family():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                total += process.memory_info().rss
+                total += of(process)
         return total
 
     def table(self, topic: str) -> Path:
@@ -122,20 +137,31 @@ class Writer:
                 self._added[commit] = sum(loads(add["stats"])["numRecords"] for add in added if add)
         return sum(rows for commit, rows in self._added.items() if commit.parent == log)
 
-    def until_landed(self, rows: int) -> float:
-        """Seconds until each table has so many rows."""
-        return self.until(lambda: all(self.rows(topic) >= rows for topic in self.topics), f"{rows} rows")
+    def until_landed(self, rows: int, *, topics: list[str] | None = None, seconds: float = 180) -> float:
+        """Seconds until each table, or those of these topics, has so many rows."""
+        waiting = set(self.topics if topics is None else topics)
+
+        def reached() -> bool:
+            waiting.difference_update([topic for topic in waiting if self.rows(topic) >= rows])
+            return not waiting
+
+        return self.until(reached, f"{rows} rows", seconds=seconds)
 
     def until(self, reached: Callable[[], bool], what: str, *, seconds: float = 180) -> float:
         """Seconds until it is so."""
         began = time.monotonic()
         while not reached():
             if self.process is not None and not self.process.is_running():
-                raise RuntimeError(f"the writer ended before {what}: {self.folder / 'writer.log'}")
+                raise RuntimeError(f"the writer ended before {what}: {self.log}")
             if time.monotonic() - began > seconds:
                 raise TimeoutError(f"not within {seconds:.0f} s: {what}")
             time.sleep(_LOOK_S)
         return time.monotonic() - began
+
+
+def _tcp(process: psutil.Process) -> list[Any]:
+    """Established ones."""
+    return [c for c in process.net_connections("tcp") if c.status == psutil.CONN_ESTABLISHED]
 
 
 @dataclass
