@@ -10,18 +10,21 @@ import json
 import sys
 import time
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 
 def main(bootstrap: str, topic: str, folder: str, conf: str, ddl: str) -> None:
-    builder = SparkSession.builder.appName("bare")
     with open(conf, encoding="utf-8") as file:
-        for name, value in json.load(file).items():
-            builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    sys.stdout.write("session is there\n")
-    sys.stdout.flush()
+        settings = SparkConf(loadDefaults=False).setAll(list(json.load(file).items()))
+    report("imports are done")
+    SparkContext._ensure_initialized(conf=settings)
+    report("JVM runs")
+    spark = SparkSession.builder.appName("bare").config(conf=settings).getOrCreate()
+    report("session is there")
+    # What follows is seen in Spark's own lines.
+    spark.sparkContext.setLogLevel("INFO")
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -41,6 +44,11 @@ def main(bootstrap: str, topic: str, folder: str, conf: str, ddl: str) -> None:
     while query.isActive:
         time.sleep(0.5)
     raise SystemExit(f"stopped: {query.exception()}")
+
+
+def report(what: str) -> None:
+    sys.stdout.write(what + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

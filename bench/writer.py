@@ -29,7 +29,6 @@ class Writer:
     folder: Path
     topics: list[str]
     processing: dict[str, Any]
-    logging: dict[str, Any] = field(default_factory=dict)
     process: psutil.Popen | None = None
     _added: dict[Path, int] = field(default_factory=dict)
 
@@ -51,7 +50,6 @@ class Writer:
                 "consumer": {"group-id": self.folder.name},
             },
             "connector": {"topics": streams},
-            "logging": self.logging,
             "checkpoint-root": str(self.folder / "checkpoints"),
             "state-dir": str(self.folder / "state"),
         }
@@ -94,6 +92,9 @@ class Writer:
         for process in left:
             process.kill()
         self.process = None
+
+    def ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
 
     def family(self) -> list[psutil.Process]:
         if self.process is None or not self.process.is_running():
