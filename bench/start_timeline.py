@@ -29,12 +29,15 @@ LINES = {
     "imports, configuration": re.compile(r"^imports are done"),
     "JVM": re.compile(r"^JVM runs"),
     "session": re.compile(r"^session is there"),
+    "table created": re.compile(r"Committed delta #0 "),
+    "marks set": re.compile(r"Committed delta #1 "),
     "table's log, topic": re.compile(r"stream starts"),
     "query started": re.compile(r"to store the query checkpoint"),
     "first batch's offsets": re.compile(r"Committed offsets for batch 0"),
     "first batch planned": re.compile(r"Starting job"),
 }
-"""A phase has ended when such a line arrives, after those of the phases before it."""
+"""A phase has ended when such a line arrives, after those of the phases before it. A bare stream sets no marks, and
+its first batch creates the table."""
 PHASES = (*LINES, LANDED)
 _RECORDS = 1_000
 _LOOK_S = 0.02
