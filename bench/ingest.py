@@ -46,7 +46,7 @@ LOOP, SAME_WORK = "delta-rs loop", "delta-rs loop, same work"
 
 def main() -> None:
     asked = _arguments()
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=180)
     folder = Path(tempfile.mkdtemp(prefix="tidemark-bench-"))
     ways = {name: way for name, way in RIVALS.items() if _wanted(name, way[1], asked)}
     rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in ways}

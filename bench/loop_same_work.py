@@ -144,7 +144,7 @@ class DeadLetters:
 
     def __init__(self, load: Load, topic_id: str) -> None:
         self._source, self._topic_id, self._topic = load.topic, topic_id, f"{load.topic}-loop-dlq"
-        client = AdminClient({"bootstrap.servers": load.bootstrap})
+        client = AdminClient({"bootstrap.servers": load.bootstrap, "log_level": 0})
         try:
             client.create_topics([NewTopic(self._topic, 1, 1)])[self._topic].result(_WAIT_S)
         except KafkaException as error:
@@ -190,7 +190,7 @@ def _topic(load: Load) -> tuple[str, list[int]]:
     """The topic's id, and its partitions."""
     from confluent_kafka import TopicCollection
 
-    client = AdminClient({"bootstrap.servers": load.bootstrap})
+    client = AdminClient({"bootstrap.servers": load.bootstrap, "log_level": 0})
     found = client.describe_topics(TopicCollection([load.topic]))[load.topic].result(_WAIT_S)
     return str(found.topic_id), [p.id for p in found.partitions]
 
