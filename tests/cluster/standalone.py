@@ -32,7 +32,7 @@ class Daemon:
         deadline = time.monotonic() + seconds
         while words not in self.log_file.read_text(errors="replace"):
             assert self.process.poll() is None, self.log_file.read_text(errors="replace")[-3000:]
-            assert time.monotonic() < deadline, f"{self.log_file.name} never said: {words}"
+            assert time.monotonic() < deadline, f"{self.log_file.name} never logs: {words}"
             time.sleep(0.1)
 
     def end(self, number: int = signal.SIGTERM) -> int:
@@ -93,10 +93,10 @@ class StandaloneCluster:
             for pid, _, command in processes()
             if pid == executor and "--executor-id " in command
         ]
-        said = [
+        logs = [
             f.read_text(errors="replace") for n in number for f in self.folder.glob(f"work-*/*/{n}/stderr")
         ]
-        return sum(words.count("Running task") - words.count("Finished task") for words in said)
+        return sum(words.count("Running task") - words.count("Finished task") for words in logs)
 
     def executors(self, worker: Daemon | None = None) -> list[int]:
         """Process ids of what workers run for applications."""

@@ -53,8 +53,8 @@ def test_a_reader_sees_each_dead_letter_once_when_statuses_change_and_old_ones_g
     target = dead_letter_target(flow.spark, flow.settings(), NAME, run="upkeep")
     in_two_days = datetime.now(UTC).date() + timedelta(days=2)
     forgetting = Maintenance(today=in_two_days, forget_letters_after=timedelta(days=1))
-    told = {d.what: d.files for d in maintain(flow.spark, target, forgetting)}
-    assert told["dead letters forgotten"] == 1
+    maintained = {d.what: d.files for d in maintain(flow.spark, target, forgetting)}
+    assert maintained["dead letters forgotten"] == 1
     assert kept.statuses() == [(1, DeadLetterStatus.NEW), (3, DeadLetterStatus.NEW)]
     assert flow.spark.table(kept.table.statuses.sql).where("stream_offset = 0").isEmpty()
     assert flow.ids() == [1, 7], "what it landed stays"

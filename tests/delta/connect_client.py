@@ -49,8 +49,8 @@ def main(config: Path) -> None:
         "latency": value("tidemark_batch_latency_seconds_sum", stream="events") > 0,
         "table": list(measured) if measured else [],
     }
-    told = {"session": type(spark).__module__, "error": repr(outcome.error), "ids": ids, **health}
-    sys.stdout.write(json.dumps(told) + "\n")
+    result = {"session": type(spark).__module__, "error": repr(outcome.error), "ids": ids, **health}
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def remote(strict: tuple[str, Refusals]) -> str:
 
 
 def run(config: Path, remote: str) -> dict[str, object]:
-    told = subprocess.run(
+    client = subprocess.run(
         [sys.executable, str(HERE / "connect_client.py"), str(config)],
         capture_output=True,
         text=True,
@@ -60,8 +60,8 @@ def run(config: Path, remote: str) -> dict[str, object]:
         cwd=config.parent,
         env={**os.environ, "SPARK_REMOTE": remote},
     )
-    assert told.returncode == 0, told.stderr[-20000:]
-    return dict(json.loads(told.stdout.splitlines()[-1]))
+    assert client.returncode == 0, client.stderr[-20000:]
+    return dict(json.loads(client.stdout.splitlines()[-1]))
 
 
 def test_each_record_lands_once_when_the_main_job_runs_over_spark_connect(
@@ -70,9 +70,9 @@ def test_each_record_lands_once_when_the_main_job_runs_over_spark_connect(
     produce(broker.bootstrap, TOPIC, [good(1), BAD, good(2)])
     first = run(config, remote)
     session = "pyspark.sql.connect.session"
-    told = {"session": session, "error": "None", "ids": [1, 2], "state": "FRESH", "lag": 0}
+    landed = {"session": session, "error": "None", "ids": [1, 2], "state": "FRESH", "lag": 0}
     moved = {"read": 3, "rejected": 1, "committed": True, "latency": True, "table": [3, 1]}
-    assert first == {**told, "metrics": moved}
+    assert first == {**landed, "metrics": moved}
     produce(broker.bootstrap, TOPIC, [good(3)])
     second = run(config, remote)
     assert second["ids"] == [1, 2, 3]
@@ -83,13 +83,13 @@ def test_each_record_lands_once_when_the_main_job_runs_over_spark_connect(
 def test_every_serverless_job_passes_when_the_server_refuses_settings_and_caches(
     tmp_path: Path, broker: EmbeddedBroker, strict: tuple[str, Refusals]
 ) -> None:
-    remote, refused = strict
-    refused.said.clear()
+    remote, refusals = strict
+    refusals.refused.clear()
     has = {"observes_smallest": True, "keeps_rows": False, "takes_settings": False}
-    said = walk(sys.executable, configuration(tmp_path, broker, "events"), remote=remote)
-    assert said == expected("events", session="connect", has=has)
+    results = walk(sys.executable, configuration(tmp_path, broker, "events"), remote=remote)
+    assert results == expected("events", session="connect", has=has)
     # What was asked for once and had another way; each process, the batches' among them, asks for itself.
-    assert {what for _, what in refused.said} == {
+    assert {what for _, what in refusals.refused} == {
         "checkpoint",
         "spark.databricks.delta.commitInfo.userMetadata",
         "spark.default.parallelism",

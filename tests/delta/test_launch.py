@@ -31,13 +31,13 @@ folder = sys.argv[1]
 spark.range(3).write.format("delta").save(folder)
 hadoop = spark._jsc.hadoopConfiguration()
 names = ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token", "further.password")
-told = {
+reported = {
     "pid": spark._jvm.java.lang.ProcessHandle.current().pid(),
     "conf": [hadoop.get(name) for name in names],
     "temporary": spark._jvm.java.lang.System.getProperty("java.io.tmpdir"),
     "locale": os.environ.get("LC_ALL"),
 }
-print(json.dumps(told), flush=True)
+print(json.dumps(reported), flush=True)
 sys.stdin.readline()
 print(spark.read.format("delta").load(folder).count(), flush=True)
 """
@@ -72,16 +72,16 @@ def test_a_jvm_hides_keys_and_survives_signals_in_any_locale_and_folder(
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.communicate()[1][-3000:]
-        told = json.loads(line)
+        reported = json.loads(line)
         shown = shown_of(process.pid)
         os.killpg(process.pid, signal.SIGTERM)
         out, errors = process.communicate("go on\n", timeout=120)
     finally:
         process.kill()
-    assert told["conf"] == [KEY, SECRET, TOKEN, FURTHER]
+    assert reported["conf"] == [KEY, SECRET, TOKEN, FURTHER]
     assert any(b"java.io.tmpdir" in text for text in shown), "the JVM is among the processes"
     assert [text for text in shown if b"PLANTED" in text and STARTED.encode() not in text] == []
-    assert (told["temporary"], told["locale"]) == (str(temporary), "C")
+    assert (reported["temporary"], reported["locale"]) == (str(temporary), "C")
     assert (process.returncode, out) == (0, "3\n"), errors[-3000:]
 
 

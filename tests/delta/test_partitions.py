@@ -122,15 +122,16 @@ def test_a_value_comes_back_as_it_was_or_its_record_is_rejected(
     assert_df_equality(landed, rows_of(spark, kept), ignore_row_order=True, ignore_nullable=True)
     assert kept[: len(AWKWARD)] == list(enumerate(AWKWARD))
     rejected = judged.where(F.col(records.ROUTE) == Route.REJECTED.value).orderBy("n").collect()
-    told = {values[r["n"]]: r[records.FAILURE] for r in rejected}
+    failures = {values[r["n"]]: r[records.FAILURE] for r in rejected}
     assert all(
-        f"found {why}" in told[v]["message"] or why in told[v]["message"] for v, why in REFUSED.items()
+        f"found {why}" in failures[v]["message"] or why in failures[v]["message"]
+        for v, why in REFUSED.items()
     )
-    assert {f["code"] for f in told.values()} == {"PARTITION_VALUE"}
-    assert (told[""]["stage"], told[""]["format"]) == ("validate", "JSON")
-    assert told[""]["faults"][0]["field"] == "country"
+    assert {f["code"] for f in failures.values()} == {"PARTITION_VALUE"}
+    assert (failures[""]["stage"], failures[""]["format"]) == ("validate", "JSON")
+    assert failures[""]["faults"][0]["field"] == "country"
     assert all(r[records.ROW] is None for r in rejected)
-    assert 50 < len(told) < 350
+    assert 50 < len(failures) < 350
 
 
 @pytest.mark.parametrize("value", ["a\x00", "a" * 248, "%" * 83], ids=["nul", "long", "escaped"])

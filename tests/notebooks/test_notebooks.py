@@ -33,12 +33,12 @@ def test_every_notebook_runs_to_its_end_on_a_real_broker(
     # It compiles much and runs little: the second compiler and parallel collection cost more.
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     with notebook_runner(ROOT, tmp_path / "notebooks", broker.bootstrap) as runner:
-        said = {name: shown(runner.run(name)) for name in IN_ORDER}
-    assert "created" in said["create_tables"]
-    assert "'read': 300" in said["ingest"]
-    assert "'rejected': 0" not in said["ingest"]
-    assert "'user-events'" in said["dead_letters"]
-    assert "'dry_run': True" in said["replay"]
-    assert "compacted" in said["maintenance"]
-    assert "rejected" in said["explore/records"]
-    assert "new" in said["explore/dead_letters"]
+        shown_by = {name: shown(runner.run(name)) for name in IN_ORDER}
+    assert "created" in shown_by["create_tables"]
+    assert "'read': 300" in shown_by["ingest"]
+    assert "'rejected': 0" not in shown_by["ingest"]
+    assert "'user-events'" in shown_by["dead_letters"]
+    assert "'dry_run': True" in shown_by["replay"]
+    assert "compacted" in shown_by["maintenance"]
+    assert "rejected" in shown_by["explore/records"]
+    assert "new" in shown_by["explore/dead_letters"]

@@ -31,12 +31,12 @@ def connect_server(
     Workers talk to the server by the port `through`.
     """
     port = free_port()
-    with (folder / "server.log").open("w") as said:
+    with (folder / "server.log").open("w") as log:
         process = subprocess.Popen(
             [server, str(HERE / "connect_server.py"), str(port)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=log,
             text=True,
             cwd=folder,
             env={**os.environ, "PYSPARK_PYTHON": str(_worker(folder, server, worker, through))},

@@ -44,10 +44,10 @@ _SETTING = re.compile(r"[\"'](spark\.[\w.]+)[\"']")
 class Refusals:
     """What was asked for and refused, by its condition and name."""
 
-    said: list[tuple[str, str]] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
 
     def refuse(self, context: grpc.ServicerContext, condition: str, what: str) -> None:
-        self.said.append((condition, what))
+        self.refused.append((condition, what))
         message = f"[{condition}] {what} is not available on serverless compute. SQLSTATE: 0A000"
         info = error_details_pb2.ErrorInfo(
             reason="org.apache.spark.sql.AnalysisException",

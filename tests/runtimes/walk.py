@@ -44,7 +44,7 @@ COPIES = [good(1), good(1), good(2)]
 class Walk:
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self.spark, self.settings = spark, settings
-        self.said: dict[str, Any] = {}
+        self.results: dict[str, Any] = {}
 
     def produce(self, stream: str, values: list[Any]) -> None:
         if stream in self.settings.streams:
@@ -56,36 +56,36 @@ class Walk:
         return sorted(row["name"] for row in rows.select("name").collect())
 
     def steps(self) -> dict[str, Any]:
-        spark, settings, said = self.spark, self.settings, self.said
-        said["session"] = type(spark).__module__.removeprefix("pyspark.sql.").split(".")[0]
-        said["has"] = {f.__name__: f(spark) for f in (observes_smallest, keeps_rows, takes_settings)}
-        said["created"] = sorted(create_tables_job(spark, settings).values())
-        said["again"] = sorted(create_tables_job(spark, settings).values())
+        spark, settings, results = self.spark, self.settings, self.results
+        results["session"] = type(spark).__module__.removeprefix("pyspark.sql.").split(".")[0]
+        results["has"] = {f.__name__: f(spark) for f in (observes_smallest, keeps_rows, takes_settings)}
+        results["created"] = sorted(create_tables_job(spark, settings).values())
+        results["again"] = sorted(create_tables_job(spark, settings).values())
         self.produce("events", [good(1), BAD, None, good(2)])
         self.produce("people", PEOPLE)
         self.produce("copies", COPIES)
-        said["first"] = ingest_job(spark, settings)
+        results["first"] = ingest_job(spark, settings)
         self.produce("events", [good(3), BAD])
-        said["second"] = ingest_job(spark, settings)
-        said["landed"] = {name: self.names(name) for name in settings.streams}
-        said["letters"] = dead_letters_job(spark, settings, ["events"])
-        said["dead letters again"] = dead_letters_job(spark, settings, ["events"])
-        said["dry run"] = self.short(replay_job(spark, settings, "events"))
-        said["still bad"] = self.short(replay_job(spark, settings, "events", dry_run=False))
-        said["replayed"] = self.replay(PayloadEdit(patch={"id": 7, "name": "mended"}))
-        said["replayed again"] = self.replay(PayloadEdit(patch={"id": 7, "name": "mended"}))
-        said["names"] = self.names()
-        said["status"] = {
+        results["second"] = ingest_job(spark, settings)
+        results["landed"] = {name: self.names(name) for name in settings.streams}
+        results["letters"] = dead_letters_job(spark, settings, ["events"])
+        results["dead letters again"] = dead_letters_job(spark, settings, ["events"])
+        results["dry run"] = self.short(replay_job(spark, settings, "events"))
+        results["still bad"] = self.short(replay_job(spark, settings, "events", dry_run=False))
+        results["replayed"] = self.replay(PayloadEdit(patch={"id": 7, "name": "mended"}))
+        results["replayed again"] = self.replay(PayloadEdit(patch={"id": 7, "name": "mended"}))
+        results["names"] = self.names()
+        results["status"] = {
             s.stream: {"lag": s.lag, "problem": s.problem, "kind": s.last_commit_kind}
             for name in settings.streams
             for s in status_of(logs_of(spark), settings, name)
         }
-        said["backfill"] = self.backfill()
+        results["backfill"] = self.backfill()
         table = settings.tables("events")["decoded"]
-        said["compared"] = compare(spark, table, table).equal
-        said["maintained"] = sorted({done["what"] for done in maintenance_job(spark, settings)})
-        said["names after all"] = self.names()
-        return said
+        results["compared"] = compare(spark, table, table).equal
+        results["maintained"] = sorted({done["what"] for done in maintenance_job(spark, settings)})
+        results["names after all"] = self.names()
+        return results
 
     @staticmethod
     def short(done: dict[str, Any]) -> dict[str, Any]:
@@ -105,8 +105,8 @@ class Walk:
 
 def main(config: Path) -> None:
     settings = load_settings(str(config))
-    said = Walk(session_for(settings), settings).steps()
-    sys.stdout.write("\n" + json.dumps(said) + "\n")
+    results = Walk(session_for(settings), settings).steps()
+    sys.stdout.write("\n" + json.dumps(results) + "\n")
 
 
 if __name__ == "__main__":

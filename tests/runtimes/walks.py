@@ -52,12 +52,12 @@ def configuration(folder: Path, broker: EmbeddedBroker, *streams_of: str) -> Pat
 
 
 def walk(python: str, config: Path, *, remote: str | None = None) -> dict[str, Any]:
-    """What the steps said in a process of this Python: a driver of its own, or a client of `remote`."""
+    """What the steps returned in a process of this Python: a driver of its own, or a client of `remote`."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT), **({"SPARK_REMOTE": remote} if remote else {})}
     environ |= {"TIDEMARK_DRIVER_MEMORY": "1g"}
     # The suite's settings are those of its own Spark.
     environ.pop("PYSPARK_SUBMIT_ARGS", None)
-    told = subprocess.run(
+    walked = subprocess.run(
         [python, str(HERE / "walk.py"), str(config)],
         capture_output=True,
         text=True,
@@ -65,8 +65,8 @@ def walk(python: str, config: Path, *, remote: str | None = None) -> dict[str, A
         cwd=config.parent,
         env=environ,
     )
-    assert told.returncode == 0, told.stdout[-2000:] + told.stderr[-20000:]
-    return dict(json.loads(told.stdout.splitlines()[-1]))
+    assert walked.returncode == 0, walked.stdout[-2000:] + walked.stderr[-20000:]
+    return dict(json.loads(walked.stdout.splitlines()[-1]))
 
 
 def counts(**of: int) -> dict[str, int]:

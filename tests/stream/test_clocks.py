@@ -59,8 +59,8 @@ def test_future_records_land_and_dead_letters_have_the_time_when_they_are_sent(
     keep_dead_letters(spark, events.settings(), target)
     out = StringIO()
     assert export(DeadLetterTable(events.table).dead_letters(spark), out) == 2
-    told = [json.loads(line)["message_timestamp"] for line in out.getvalue().splitlines()]
-    assert sorted(told)[1] == "9999-12-31T23:59:59.999999"
+    timestamps = [json.loads(line)["message_timestamp"] for line in out.getvalue().splitlines()]
+    assert sorted(timestamps)[1] == "9999-12-31T23:59:59.999999"
 
 
 @pytest.mark.guarantee("case: time-04")

@@ -27,16 +27,16 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
 ) -> None:
     folder = tmp_path / "demo"
     code = main(["demo", "--records", "3000", "--keep", str(folder)])
-    told = capsys.readouterr()
-    assert code == 0, told.err
-    last = LAST_LINE.fullmatch(told.out.rstrip().splitlines()[-1])
+    output = capsys.readouterr()
+    assert code == 0, output.err
+    last = LAST_LINE.fullmatch(output.out.rstrip().splitlines()[-1])
     assert last is not None
     produced, landed, rejected, skipped = map(int, last.groups())
     assert produced == 3000 == landed + rejected + skipped
     assert min(landed, rejected, skipped) > 0
     assert len(landed_rows(DemoFiles(folder).table)) == landed + 1, "one dead letter was fixed"
-    assert told.out.count("Killed with SIGKILL") == 2
-    for told_of in (
+    assert output.out.count("Killed with SIGKILL") == 2
+    for named in (
         "2024-01-17",
         "MALFORMED_CSV",
         "RULE_VIOLATED",
@@ -47,7 +47,7 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
         "VOLUME",
         "its archiveRef is sha256-",
     ):
-        assert told_of in told.out
+        assert named in output.out
 
 
 def test_the_demo_leaves_nothing_behind_when_it_gets_a_signal(tmp_path: Path) -> None:

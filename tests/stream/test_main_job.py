@@ -119,9 +119,9 @@ def test_a_group_reset_is_ignored_with_a_warning_when_the_table_has_marks(stream
     reset = ConsumerGroupTopicPartitions(group.group, [TopicPartition(events.topic, 0, 1)])
     group.admin.client().alter_consumer_group_offsets([reset])[group.group].result(10)
     events.produce(good(5))
-    with capture_logs() as told:
+    with capture_logs() as logged:
         events.land()
     assert events.ids() == list(range(6))
-    (warning,) = [line for line in told if line["event"].startswith("group offsets were set back; ignored")]
+    (warning,) = [line for line in logged if line["event"].startswith("group offsets were set back; ignored")]
     assert (warning["log_level"], warning["partitions"]) == ("warning", {0: (1, 5)})
     assert dict(group.read(events.topic, (0,))) == {0: 6}

@@ -154,8 +154,8 @@ def test_every_difference_is_reported_when_two_deployments_are_compared(
     assert compare(flow.spark, flow.table, green_table, ignore=["name"]).different == 0
     capsys.readouterr()
     assert commanded(flow, "compare", NAME, str(green_table.path)) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["equal"], told["different"], told["below"]) == (False, 1, {"0": 3})
+    result = json.loads(capsys.readouterr().out)
+    assert (result["equal"], result["different"], result["below"]) == (False, 1, {"0": 3})
     assert commanded(flow, "compare", NAME, NAME) == 0
     with pytest.raises(UsageError, match="there is no table"):
         compare(flow.spark, flow.table, TableRef(path=str(flow.folder / "lake/nowhere")))

@@ -53,7 +53,7 @@ class Person:
     version: int = 0
     before_ingest: list[Callable[[], object]] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
-    said: str = ""
+    output: str = ""
 
     def types(self, lines: list[str]) -> None:
         for line in lines:
@@ -72,7 +72,7 @@ class Person:
             green = "green.yml" in arguments
             threading.Thread(target=self._stop_when_landed, args=(green,), daemon=True).start()
         assert main(arguments) == 0
-        self.said = self.capsys.readouterr().out
+        self.output = self.capsys.readouterr().out
 
     def _stop_when_landed(self, green: bool) -> None:
         """SIGTERM, as the runbook says, once nothing is left to land."""
@@ -186,5 +186,5 @@ def test_nothing_is_lost_or_doubled_when_deployments_take_over_from_each_other(
     assert person.ids() == list(range(6)), "blue was not running; what green alone has is not compared"
     person.types(of_a_deployment)
     assert person.ids() == list(range(8))
-    assert "same" in person.said
+    assert "same" in person.output
     assert [x["value"] for x in flow.dead_letters()] == [BAD, BAD]

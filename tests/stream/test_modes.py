@@ -99,8 +99,8 @@ def test_the_memory_can_be_seen_and_emptied_when_the_stream_is_stopped(
     # A content each, and an entry for each record that is never compared.
     assert shown["entries"] == 2 + 4
     assert shown["checkpoint"] == newest(events).checkpoint
-    told = cli.invoke(app, ["reset", "--stream", "events", "--yes", "--json"])
-    assert json.loads(told.stdout)["entries"] == 6, told.output
+    result = cli.invoke(app, ["reset", "--stream", "events", "--yes", "--json"])
+    assert json.loads(result.stdout)["entries"] == 6, result.output
 
     events.produce(good(1))
     events.land()

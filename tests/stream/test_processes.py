@@ -165,7 +165,7 @@ def _killed(command: list[str], config: Path, faults: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("break_it", "code", "said"),
+    ("break_it", "code", "message"),
     [
         ("no topic", 1, "there is no topic"),
         ("wrong address", 1, "is the address right"),
@@ -174,7 +174,7 @@ def _killed(command: list[str], config: Path, faults: str) -> None:
     ],
 )
 def test_one_clear_message_and_nothing_half_made_when_the_start_is_impossible(
-    stream: Make, capfd: pytest.CaptureFixture[str], break_it: str, code: int, said: str
+    stream: Make, capfd: pytest.CaptureFixture[str], break_it: str, code: int, message: str
 ) -> None:
     events = stream()
     config = _config(events)
@@ -198,7 +198,7 @@ def test_one_clear_message_and_nothing_half_made_when_the_start_is_impossible(
         for number, answer in kept.items():
             signal.signal(number, answer)
     out = "".join(capfd.readouterr())
-    assert said in out, out[-3000:]
+    assert message in out, out[-3000:]
     assert ended == code
     assert "Traceback" not in out
     assert not (events.folder / "lake/events/_delta_log").exists()

@@ -74,17 +74,17 @@ def test_a_constraint_of_the_table_costs_its_record_alone(stream: Make) -> None:
     events.produce(good(2), good(100), b'{"id": 0, "name": "x"}', b'{"id": 3}', no_id, long)
     events.land()
     assert events.ids() == [1, 2]
-    told = {int(x["offset"]): x for x in events.dead_letters()}
-    assert {o: x["category"] for o, x in told.items()} == {
+    by_offset = {int(x["offset"]): x for x in events.dead_letters()}
+    assert {o: x["category"] for o, x in by_offset.items()} == {
         2: "RULE_VIOLATED",
         3: "TRANSFORM_FAILED",
         4: "RULE_VIOLATED",
         5: "RULE_VIOLATED",
         6: "RULE_VIOLATED",
     }
-    assert "CHECK constraint small of the table is not true: id < 100" in told[2]["message"]
-    assert "NOT NULL of name" in told[4]["message"]
-    assert "VARCHAR(4) of name" in told[6]["message"]
+    assert "CHECK constraint small of the table is not true: id < 100" in by_offset[2]["message"]
+    assert "NOT NULL of name" in by_offset[4]["message"]
+    assert "VARCHAR(4) of name" in by_offset[6]["message"]
 
     # One that is added between the start and the batch: the stream starts again, and knows it.
     events.produce(good(8), good(9))

@@ -182,13 +182,13 @@ def test_every_line_about_a_batch_or_a_record_is_traced_and_shows_no_payload(
     flow.land()
     configure_logging("console", "WARNING")
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    told = {line["record"]: line for line in lines if line["event"] == "record rejected"}
-    assert {(line["level"], line["code"]) for line in told.values()} == {
+    logged = {line["record"]: line for line in lines if line["event"] == "record rejected"}
+    assert {(line["level"], line["code"]) for line in logged.values()} == {
         ("DEBUG", "TYPE_MISMATCH"),
         ("DEBUG", "REQUIRED_FIELD"),
     }
-    assert told[f"{flow.topic}-0-1"]["correlation_id"] == "c123-456"
-    assert told[f"{flow.topic}-0-2"]["correlation_id"] == f"{flow.topic}-0-2"
+    assert logged[f"{flow.topic}-0-1"]["correlation_id"] == "c123-456"
+    assert logged[f"{flow.topic}-0-2"]["correlation_id"] == f"{flow.topic}-0-2"
     (landed,) = [line for line in lines if line["event"] == "batch landed"]
     assert (landed["level"], landed["correlation_id"], landed["rejected"]) == ("INFO", f"{NAME}/0", 2)
     (published,) = [line for line in lines if line["event"] == "dead letters published"]

@@ -52,9 +52,9 @@ def test_the_decoder_runs_once_a_record_when_its_result_is_asked_for_many_times(
     routed = transform(envelopes(spark, PAYLOADS), plan)
     asked = routed.where(F.col(records.ROUTE) == "accepted").where(f"{records.ROW}.id > 0").select("row.*")
 
-    told = asked._jdf.queryExecution().executedPlan().toString()
+    physical = asked._jdf.queryExecution().executedPlan().toString()
 
-    assert told.count("MapInArrow") == 1
+    assert physical.count("MapInArrow") == 1
     assert asked.count() == 3
 
 

@@ -19,8 +19,8 @@ from tidemark.sink.append import Committed
 AGAIN = BatchCounts(5, 4, 1, 0, 0, 0, None)
 
 
-def landed(monkeypatch: pytest.MonkeyPatch, told: BatchCounts | None, *, rows: int) -> BatchCounts:
-    """The batch counts of a batch of five offsets whose write added `rows` and told `told`."""
+def landed(monkeypatch: pytest.MonkeyPatch, observed: BatchCounts | None, *, rows: int) -> BatchCounts:
+    """The batch counts of a batch of five offsets whose write added `rows` and observed `observed`."""
     plan: Any = SimpleNamespace(
         retry=Retrier(), processing=Processing(), idempotency=Idempotency(), table="orders"
     )
@@ -28,18 +28,18 @@ def landed(monkeypatch: pytest.MonkeyPatch, told: BatchCounts | None, *, rows: i
     routed: Any = None
     batch = AcceptedRows(plan, ledger, routed, 7, Bounds(Marks({0: 0}), Marks({0: 5})), NewOffsets({}, {}))
     own: Any = None
-    monkeypatch.setattr(AcceptedRows, "_attempt", lambda self, number: (Committed(3, rows, own), told))
+    monkeypatch.setattr(AcceptedRows, "_attempt", lambda self, number: (Committed(3, rows, own), observed))
     monkeypatch.setattr(accepted_module, "recount", lambda routed: AGAIN)
     return batch.land().batch_counts
 
 
 def test_the_count_is_trusted_when_the_commit_added_as_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = BatchCounts(5, 4, 1, 0, 0, 0, [])
-    assert landed(monkeypatch, told, rows=4) is told
+    observed = BatchCounts(5, 4, 1, 0, 0, 0, [])
+    assert landed(monkeypatch, observed, rows=4) is observed
 
 
 @pytest.mark.parametrize(
-    ("told", "rows"),
+    ("observed", "rows"),
     [
         pytest.param(None, 4, id="the observation did not come"),
         pytest.param(BatchCounts(4, 3, 1, 0, 0, 0, []), 4, id="a part of a failed attempt was reported"),
@@ -47,6 +47,6 @@ def test_the_count_is_trusted_when_the_commit_added_as_many_rows(monkeypatch: py
     ],
 )
 def test_the_batch_is_counted_again_when_the_count_cannot_be_right(
-    monkeypatch: pytest.MonkeyPatch, told: BatchCounts | None, rows: int
+    monkeypatch: pytest.MonkeyPatch, observed: BatchCounts | None, rows: int
 ) -> None:
-    assert landed(monkeypatch, told, rows=rows) is AGAIN
+    assert landed(monkeypatch, observed, rows=rows) is AGAIN

@@ -89,7 +89,7 @@ def test_a_process_is_not_ready_until_every_stream_has_started() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (RetriableError("disk full"), "RetriableError: disk full"),
         (PermissionError("denied"), "PermissionError: denied"),
@@ -99,7 +99,7 @@ def test_a_process_is_not_ready_until_every_stream_has_started() -> None:
     ],
 )
 def test_a_failed_try_of_the_table_is_reported_when_the_failure_is_its_own(
-    error: Exception, told: str | None
+    error: Exception, reported: str | None
 ) -> None:
     tried: list[tuple[str, str | None]] = []
 
@@ -116,7 +116,7 @@ def test_a_failed_try_of_the_table_is_reported_when_the_failure_is_its_own(
         with pytest.raises(type(error)):
             availability.attempt(destination, fail)
     availability.attempt("table", lambda: None)
-    assert [e for d, e in tried if d == "table"] == ([told, None] if told else [None])
+    assert [e for d, e in tried if d == "table"] == ([reported, None] if reported else [None])
 
 
 def test_the_worst_indicator_is_the_health() -> None:

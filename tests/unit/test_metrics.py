@@ -72,8 +72,8 @@ def test_the_page_names_what_is_exported_and_nothing_else() -> None:
 
 
 def test_every_metric_of_the_source_documents_has_a_name() -> None:
-    said = " ".join(m.source for m in CATALOGUE)
-    assert [asked for asked in SOURCE_METRICS if asked not in said] == []
+    sources = " ".join(m.source for m in CATALOGUE)
+    assert [asked for asked in SOURCE_METRICS if asked not in sources] == []
 
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda m: m.name)

@@ -42,9 +42,9 @@ def test_a_version_is_undone_when_a_restore_went_back_behind_it(restores: list[t
         undone = with_restore(undone, back_to=back_to, restored_at=version)
         gone |= set(range(back_to + 1, version))
         restored_at.add(version)
-    told = {v for v in range(version + 1) if is_undone(v, undone)}
-    assert gone <= told
-    assert told - gone <= restored_at, "no replay has the version of a RESTORE"
+    found = {v for v in range(version + 1) if is_undone(v, undone)}
+    assert gone <= found
+    assert found - gone <= restored_at, "no replay has the version of a RESTORE"
 
 
 def test_ranges_stay_few_and_forget_no_version_when_restores_are_many() -> None:

@@ -355,7 +355,7 @@ def test_facts_and_error_are_judged_alike() -> None:
 def test_what_delta_refuses_by_name_needs_a_person_when_no_other_rule_knows_it(
     condition: str, action: Action
 ) -> None:
-    error = RuntimeError(f"org.apache.spark.sql.delta.DeltaIllegalStateException: [{condition}] told")
+    error = RuntimeError(f"org.apache.spark.sql.delta.DeltaIllegalStateException: [{condition}] failed")
     assert Classifier().classify(error).action is action
 
 
