@@ -170,6 +170,7 @@ def test_a_default_is_for_a_field_that_is_absent(spark: SparkSession, tmp_path: 
         ("{'id':1}", "' at byte 1"),
         ('{"é":01}', "a digit at byte 7"),
         ('{"id":NaN}', "NaN at byte 6"),
+        ('{"id":tru}', "a letter at byte 6"),
         ('{"s":"secret', "a string without its end at byte 5"),
         ('\ufeff {"id":1,}', "} at byte 12"),
         ('{"s":"a\tb"}', "a character at byte 7"),

@@ -1,6 +1,6 @@
 """A stream's schema: from its DDL or file, with the options of its fields, under the naming rule.
 
-**Column names.** A table's column is the field's name with every character other than dead letters, digits
+**Column names.** A table's column is the field's name with every character other than letters, digits
 and `_` (of any script) replaced by `_`: `order.id` becomes `order_id`, `unit price` `unit_price`. The
 same at any depth. `fields.<name>.column` gives another name. Two names that end up as one, whatever
 their case, are a fault of the configuration, and so is a name that the pipeline itself uses.

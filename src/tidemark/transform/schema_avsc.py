@@ -1,4 +1,4 @@
-"""Avro schemas: to fields, and in the shape that Spark's reader takes."""
+"""Avro schemas: to fields, and in the shape in which records of them are read."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def fields_from_avro(schema: Any) -> tuple[Field, ...]:
 
 
 def _clean(schema: Any) -> Any:
-    """Logical types that Spark maps to types Tidemark has no column for become their plain type."""
+    """Logical types that Tidemark has no column for become their plain type."""
     return _rewritten(schema, lambda s: s if "logicalType" not in s or _known(s) else _plain(s))
 
 
 def readable(schema: Any, millis: Collection[str] = ()) -> Any:
-    """The record schema as its bytes are best read: nothing that they can hold fails within Spark's reader.
+    """The record schema by which its bytes are read: whatever they hold comes out, and is checked afterwards.
 
     Decimals have all the digits that fit, so that one too long for its own precision comes out and is reported.
-    The fields `millis` of the record lose `timestamp-millis`, whose range Spark's reader cannot convert.
+    The fields `millis` of the record lose `timestamp-millis`: they come out as numbers, of any size.
     """
     wide = _rewritten(schema, _widened)
     fields = [_without_millis(f) if f["name"] in millis else f for f in wide.get("fields", ())]

@@ -1,4 +1,4 @@
-"""An Avro schema that refers to other schemas, as one schema: Spark's reader takes a single text."""
+"""An Avro schema that refers to other schemas, as one schema."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _character(text: str, at: int) -> str:
     if character.isdigit():
         return "a digit"
     if character.isalpha():
-        return "a dead letter"
+        return "a letter"
     return character if " " < character <= "~" else "a character"
 
 
