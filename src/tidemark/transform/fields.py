@@ -38,6 +38,16 @@ class Shape:
         return self.secret or inner or (self.element is not None and self.element.hides)
 
     @property
+    def has_map(self) -> bool:
+        """Whether this value is a MAP or holds one."""
+        inner = any(f.shape.has_map for f in self.fields)
+        return (
+            isinstance(self.data_type, T.MapType)
+            or inner
+            or (self.element is not None and self.element.has_map)
+        )
+
+    @property
     def expected(self) -> str:
         """What a person reads as the expected type."""
         return self.data_type.simpleString().upper() if self.is_scalar else self._container()

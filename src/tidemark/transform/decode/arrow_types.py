@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as T
 
@@ -53,3 +54,9 @@ def without_zones(kind: pa.DataType) -> pa.DataType:
 def struct_type(fields: tuple[Field, ...]) -> pa.StructType:
     """The STRUCT of a decoded row, by the table's column names."""
     return pa.struct([pa.field(f.column, arrow_type(f.shape)) for f in fields])
+
+
+def offsets_of(column: pa.Array) -> np.ndarray:
+    """Where each text or bytes value begins, and the end of the last one, in the column's buffer of values."""
+    offsets: np.ndarray = np.frombuffer(column.buffers()[1], dtype=np.int32)
+    return offsets[column.offset : column.offset + len(column) + 1]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tidemark.config.decoding import Format
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode import detect
-from tidemark.transform.decode.arrow_types import struct_type
+from tidemark.transform.decode.arrow_types import offsets_of, struct_type
 from tidemark.transform.decode.avro.fast import AvroArrow
 from tidemark.transform.decode.avro.strict import AvroStrict, reading_of
 from tidemark.transform.decode.csv.fast import CsvArrow
@@ -269,7 +269,7 @@ def _schema_ids(payloads: pa.BinaryArray) -> pa.Array:
     )
     framed = framed.fill_null(fill_value=False)
     whole = pc.if_else(framed, payloads, pa.scalar(bytes(_FRAME)))
-    offsets = np.frombuffer(whole.buffers()[1], dtype=np.int32)[whole.offset : whole.offset + len(whole)]
+    offsets = offsets_of(whole)[:-1]
     text = np.frombuffer(whole.buffers()[2], dtype=np.uint8)
     ids = np.zeros(len(whole), dtype=np.int64)
     for at in range(1, _FRAME):
@@ -279,8 +279,7 @@ def _schema_ids(payloads: pa.BinaryArray) -> pa.Array:
 
 def _bodies(payloads: pa.BinaryArray, framed: pa.BooleanArray) -> pa.BinaryArray:
     """What follows the frame, NULL without one."""
-    offsets = np.frombuffer(payloads.buffers()[1], dtype=np.int32)
-    offsets = offsets[payloads.offset : payloads.offset + len(payloads) + 1]
+    offsets = offsets_of(payloads)
     # Frames and bodies in turn, of which the bodies are taken: Arrow's own slice fails on short payloads.
     places = np.repeat(offsets, 2)[:-1]
     places[1::2] = np.minimum(offsets[:-1] + _FRAME, offsets[1:])

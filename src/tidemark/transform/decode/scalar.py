@@ -156,6 +156,12 @@ def epoch(text: str, unit: str) -> datetime | Code:
     return moment(nanos * EPOCH_MICROS[unit] // 10**9)
 
 
+def epoch_range(unit: str) -> tuple[int, int, int]:
+    """Microseconds of the unit, and the first and last epoch number in it that a TIMESTAMP can hold."""
+    micros = EPOCH_MICROS[unit]
+    return micros, -(-FIRST_MICROS // micros), LAST_MICROS // micros
+
+
 def moment(micros: int) -> datetime | Code:
     """The TIMESTAMP of microseconds since 1970."""
     if not FIRST_MICROS <= micros <= LAST_MICROS:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as T
 
+from tidemark.transform.decode.arrow_types import offsets_of
 from tidemark.transform.fields import FLOATS, INTEGERS, Shape
 
 _YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
@@ -46,13 +48,28 @@ def form_of(shape: Shape) -> str | None:
     return f"{DAY}[T ]{SECOND}" + ("Z?" if isinstance(kind, T.TimestampType) else "")
 
 
+def pattern_of(text: str) -> str:
+    """The pattern of this text, matched byte by byte."""
+    return "".join(f"\\x{byte:02x}" for byte in text.encode())
+
+
+def binary_or_time(value: pa.StringArray, kind: T.DataType, final: pa.DataType) -> pa.Array:
+    """Texts in the form of their type, BINARY, DATE, TIMESTAMP or TIMESTAMP_NTZ, as Arrow's type `final`."""
+    if isinstance(kind, T.BinaryType):
+        return from_base64(value)
+    if isinstance(kind, T.TimestampType):
+        # Without an offset it is UTC.
+        return pc.ascii_rtrim(value, "Z").cast(pa.timestamp("us")).view(final)
+    return value.cast(final)
+
+
 _SIXTH = np.zeros(256, np.uint32)
 _SIXTH[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")] = range(64)
 
 
 def from_base64(value: pa.StringArray) -> pa.BinaryArray:
     """Padded base64 decoded in one go: each text is whole groups of four."""
-    offsets = np.frombuffer(value.buffers()[1], np.int32)[value.offset : value.offset + len(value) + 1]
+    offsets = offsets_of(value)
     data = value.buffers()[2]
     text = np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]]
     six = _SIXTH[text].reshape(-1, 4)

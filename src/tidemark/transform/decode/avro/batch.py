@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tidemark.transform.decode.arrow_types import offsets_of
 from tidemark.transform.decode.detect import valid_utf8
 
 DENSE, LONGEST, ROUNDS = 32, 64, 2000
@@ -32,8 +33,7 @@ class Batch:
     """The bytes of all records, and where each stands. One that ran over its end stays at `limit`."""
 
     def __init__(self, payloads: pa.BinaryArray, start: int) -> None:
-        offsets = np.frombuffer(payloads.buffers()[1], np.int32)
-        offsets = offsets[payloads.offset : payloads.offset + len(payloads) + 1].astype(np.int64)
+        offsets = offsets_of(payloads).astype(np.int64)
         first, last = int(offsets[0]), int(offsets[-1])
         self.data = np.zeros(_FRONT + last - first + _REAR, np.uint8)
         self.data[_FRONT : _FRONT + last - first] = np.frombuffer(payloads.buffers()[2] or b"", np.uint8)[

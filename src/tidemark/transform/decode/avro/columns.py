@@ -12,13 +12,7 @@ from pyspark.sql import types as T
 from tidemark.transform.decode.arrow_types import arrow_type
 from tidemark.transform.decode.avro.batch import Batch, Lanes, NoFastLane, Step, as_text
 from tidemark.transform.decode.avro.schema import Node
-from tidemark.transform.decode.scalar import (
-    EPOCH_MICROS,
-    FIRST_DAY,
-    FIRST_MICROS,
-    LAST_DAY,
-    LAST_MICROS,
-)
+from tidemark.transform.decode.scalar import FIRST_DAY, LAST_DAY, epoch_range
 from tidemark.transform.fields import FLOATS, INTEGERS, Shape
 
 
@@ -42,7 +36,7 @@ def number_step(node: Node, seen: Shape | None, shape: Shape | None) -> Step:
 
 
 def _converted(node: Node, seen: Shape, shape: Shape) -> Callable[[Batch, Lanes, Any], pa.Array]:
-    """From what the bytes say to the column's value, as `avro_values` has it."""
+    """From what the bytes say to the column's value, as `values` has it."""
     kind, found, final = shape.data_type, seen.data_type, arrow_type(shape)
     if not (seen.is_scalar and shape.is_scalar):
         raise NoFastLane
@@ -87,8 +81,7 @@ def _converted(node: Node, seen: Shape, shape: Shape) -> Callable[[Batch, Lanes,
 
 
 def _moments(unit: str, final: pa.DataType) -> Callable[[Batch, Lanes, Any], pa.Array]:
-    factor = EPOCH_MICROS[unit]
-    first, last = -(-FIRST_MICROS // factor), LAST_MICROS // factor
+    factor, first, last = epoch_range(unit)
 
     def moments(batch: Batch, lanes: Lanes, value: Any) -> pa.Array:
         batch.between(lanes, value, first, last)

@@ -11,7 +11,7 @@ from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.avro.bytes import Malformed
 from tidemark.transform.decode.avro.bytes import reader_of as bytes_reader
 from tidemark.transform.decode.avro.schema import Node, parse, resolve
-from tidemark.transform.decode.avro.values import has_map, has_no_text, struct_of, text_of
+from tidemark.transform.decode.avro.values import has_no_text, struct_of, text_of
 from tidemark.transform.decode.outcome import Faults, Outcome, outcome_of, rejected
 from tidemark.transform.fields import Field
 from tidemark.transform.schema_avsc import fields_from_avro, is_millis, readable
@@ -54,7 +54,7 @@ class AvroStrict:
         self._row = struct_of(reading.seen, reading.fields)
         self._surplus = reading.surplus
         names = {f.name for f in self._surplus}
-        self._keyed = [f for f in reading.seen if f.name not in names and has_map(f.shape)]
+        self._keyed = [f for f in reading.seen if f.name not in names and f.shape.has_map]
         self._unknown_fields = reading.unknown_fields
 
     def decide(self, payload: bytes, start: int = 0) -> Outcome:

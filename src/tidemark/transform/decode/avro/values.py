@@ -243,11 +243,6 @@ def _plain(value: Any, seen: Shape) -> Any:
     return _scalar_text(value, kind)
 
 
-def has_map(shape: Shape) -> bool:
-    inner = [f.shape for f in shape.fields] + ([shape.element] if shape.element is not None else [])
-    return isinstance(shape.data_type, T.MapType) or any(map(has_map, inner))
-
-
 def has_no_text(value: Any, seen: Shape, *, keys_only: bool) -> bool:
     """Whether there is text in a value that is no UTF-8: in keys of maps, which no column's own check sees,
     and everywhere in what is kept.

@@ -17,8 +17,8 @@ from pyspark.sql import types as T
 from tidemark.config.decoding import CsvDialect
 from tidemark.transform.decode.arrow_types import arrow_type, struct_type
 from tidemark.transform.decode.detect import valid_utf8
-from tidemark.transform.decode.scalar import EPOCH_MICROS, FIRST_MICROS, LAST_MICROS, default_of
-from tidemark.transform.decode.usual_forms import form_of, from_base64
+from tidemark.transform.decode.scalar import default_of, epoch_range
+from tidemark.transform.decode.usual_forms import binary_or_time, form_of, pattern_of
 from tidemark.transform.fields import INTEGERS, Field, Shape
 
 _IN_VALUES = frozenset(ascii_letters + digits + "+-./:= ")
@@ -113,13 +113,13 @@ def line_pattern(fields: tuple[Field, ...], dialect: CsvDialect) -> str | None:
         return None
     quote, escape, null = dialect.quote, dialect.escape, dialect.null_text
     escaped = escape is not None and escape != quote
-    q, d = _bytes(quote), _bytes(dialect.delimiter)
-    e = _bytes(escape) if escape is not None and escaped and escape.isascii() else ""
+    q, d = pattern_of(quote), pattern_of(dialect.delimiter)
+    e = pattern_of(escape) if escape is not None and escaped and escape.isascii() else ""
     if escaped and not e:
         return None
     inner = f"[^{q}{e}]*" if escaped else f"(?:[^{q}]|{q}{q})*"
     text = f"(?:[^{q}{d}{e}\\r\\n]*|{q}{inner}{q})"
-    empty = None if (special | {escape, *_LINE_ENDS}) & set(null) else _bytes(null)
+    empty = None if (special | {escape, *_LINE_ENDS}) & set(null) else pattern_of(null)
     forms = []
     for field in fields:
         form = form_of(field.shape)
@@ -133,12 +133,8 @@ def line_pattern(fields: tuple[Field, ...], dialect: CsvDialect) -> str | None:
 
 
 def _header(fields: tuple[Field, ...], dialect: CsvDialect) -> str:
-    names = _bytes(dialect.delimiter).join(_bytes(f.name) for f in fields)
+    names = pattern_of(dialect.delimiter).join(pattern_of(f.name) for f in fields)
     return f"^{names}(?:\\r\\n|\\n|\\r)"
-
-
-def _bytes(text: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in text.encode())
 
 
 def _read_as(shape: Shape) -> pa.DataType:
@@ -152,17 +148,14 @@ def _typed(value: pa.Array, shape: Shape) -> tuple[pa.Array, list[pa.BooleanArra
     """The column of what was read, and where it is right; nowhere else is it looked at."""
     kind, final = shape.data_type, arrow_type(shape)
     if shape.epoch:
-        factor = EPOCH_MICROS[shape.epoch]
-        right = _between(value, -(-FIRST_MICROS // factor), LAST_MICROS // factor)
+        factor, first, last = epoch_range(shape.epoch)
+        right = _between(value, first, last)
         return pc.multiply(value, factor).view(pa.timestamp("us")).cast(final), right
     if isinstance(kind, INTEGERS) and value.type != final:
         bits = final.bit_width - 1
         return value.cast(final, safe=False), _between(value, -(1 << bits), (1 << bits) - 1)
-    if isinstance(kind, T.BinaryType):
-        return from_base64(value), []
-    if isinstance(kind, T.TimestampType):
-        # Without an offset it is UTC.
-        return pc.ascii_rtrim(value, "Z").cast(pa.timestamp("us")).view(final), []
+    if isinstance(kind, T.BinaryType | T.TimestampType):
+        return binary_or_time(value, kind, final), []
     return value, []
 
 

@@ -16,15 +16,8 @@ from pyspark.sql import types as T
 
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.transform.decode.arrow_types import arrow_type, struct_type
-from tidemark.transform.decode.scalar import (
-    EPOCH_MICROS,
-    FIRST_MICROS,
-    LAST_MICROS,
-    binary,
-    datetime_value,
-    default_of,
-)
-from tidemark.transform.decode.usual_forms import form_of, from_base64
+from tidemark.transform.decode.scalar import binary, datetime_value, default_of, epoch_range
+from tidemark.transform.decode.usual_forms import binary_or_time, form_of
 from tidemark.transform.fields import DATETIMES, FLOATS, Field, Shape
 
 
@@ -141,12 +134,12 @@ def _summed(each: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def _instants(column: pa.Array, unit: str, final: pa.DataType) -> tuple[pa.Array, np.ndarray]:
-    factor = EPOCH_MICROS[unit]
+    factor, first, last = epoch_range(unit)
     given = _valid(column)
     if not given.any():
         return pa.nulls(len(column), final), ~given
     number = np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column)]
-    inside = (number >= -(-FIRST_MICROS // factor)) & (number <= LAST_MICROS // factor)
+    inside = (number >= first) & (number <= last)
     micros = np.where(inside & given, number, 0) * factor
     return pa.array(micros, mask=~given).view(pa.timestamp("us")).view(final), inside | ~given
 
@@ -171,27 +164,18 @@ def _from_text(column: pa.Array, shape: Shape) -> tuple[pa.Array, np.ndarray]:
     kind, final = shape.data_type, arrow_type(shape)
     usual = pc.match_substring_regex(column, rf"^(?:{form_of(shape)})\z").fill_null(fill_value=True)
     if usual.false_count == 0:
-        return _converted(column, kind, final), np.ones(len(column), dtype=bool)
+        return binary_or_time(column, kind, final), np.ones(len(column), dtype=bool)
     others = usual.to_numpy(zero_copy_only=False)
     texts = column.take(pa.array(np.flatnonzero(~others))).to_pylist()
     read = binary if isinstance(kind, T.BinaryType) else lambda text: datetime_value(text, kind)
     found = [read(text) for text in texts]
     # What is NULL may still have its bytes in the array, which base64 is decoded of.
     nothing = pa.scalar("" if isinstance(kind, T.BinaryType) else None, pa.string())
-    values = _converted(pc.if_else(usual, column, nothing), kind, final)
+    values = binary_or_time(pc.if_else(usual, column, nothing), kind, final)
     parsed = pa.array([None if isinstance(value, Code) else value for value in found], final)
     sound = others.copy()
     sound[~others] = [not isinstance(value, Code) for value in found]
     return pc.replace_with_mask(values, pc.invert(usual), parsed), sound
-
-
-def _converted(column: pa.Array, kind: T.DataType, final: pa.DataType) -> pa.Array:
-    if isinstance(kind, T.BinaryType):
-        return from_base64(column)
-    if isinstance(kind, T.TimestampType):
-        # Without an offset it is UTC.
-        return pc.ascii_rtrim(column, "Z").cast(pa.timestamp("us")).view(final)
-    return column.cast(final)
 
 
 def _valid(column: pa.Array) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The fast lane of JSON: Arrow's own reader takes the payloads of a batch at once, typed.
 
 It refuses most of what is wrong, and then all payloads of the text it was given: what may be wrong is kept
-out of the text. What it lets pass, `json_columns` finds. A payload that is not taken costs time, no more: the
+out of the text. What it lets pass, `columns` finds. A payload that is not taken costs time, no more: the
 strict lane decides it.
 """
 
@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
-from pyspark.sql import types as T
 
+from tidemark.transform.decode.arrow_types import offsets_of
 from tidemark.transform.decode.detect import valid_utf8
 from tidemark.transform.decode.json.columns import columns_of, members_seen
 from tidemark.transform.decode.json.screen import screen_of
 from tidemark.transform.decode.json.strict import BLANKS, MAX_NUMBER
-from tidemark.transform.fields import Field, Shape
+from tidemark.transform.fields import Field
 
 FEW = 8
 """Payloads that the strict lane decides faster than a reader starts."""
@@ -48,7 +48,7 @@ class FastJson:
         self, fields: tuple[Field, ...], *, unknown_fields: str, unknown: Callable[[bytes], int]
     ) -> None:
         self._fields, self._unknown_fields, self._unknown = fields, unknown_fields, unknown
-        self.able = not any(_has_map(f.shape) for f in fields)
+        self.able = not any(f.shape.has_map for f in fields)
         if self.able:
             self._options = pj.ParseOptions(
                 explicit_schema=pa.schema(columns_of(fields)), unexpected_field_behavior="ignore"
@@ -80,7 +80,7 @@ class FastJson:
         between documents.
         """
         text = pc.binary_join_element_wise(payloads, pa.scalar(b"\n"), pa.scalar(b""))
-        offsets = _offsets(text)
+        offsets = offsets_of(text)
         data = text.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
         reading = pj.ReadOptions(use_threads=False, block_size=data.size + 1)
         try:
@@ -139,7 +139,7 @@ def _shaped(payloads: pa.BinaryArray) -> tuple[pa.BinaryArray, np.ndarray]:
     """The payloads without blanks around them and line's ends within; which of them may be objects."""
     if not _enclosed(payloads).all():
         payloads = pc.ascii_trim(payloads.view(pa.string()), characters=BLANKS).view(pa.binary())
-    offsets = _offsets(payloads)
+    offsets = offsets_of(payloads)
     values = payloads.buffers()[2]
     text = np.frombuffer(values, dtype=np.uint8)[: offsets[-1]]
     if (text[offsets[0] :] == _NEWLINE).any():
@@ -156,7 +156,7 @@ def _shaped(payloads: pa.BinaryArray) -> tuple[pa.BinaryArray, np.ndarray]:
 
 
 def _enclosed(payloads: pa.BinaryArray) -> np.ndarray:
-    offsets = _offsets(payloads)
+    offsets = offsets_of(payloads)
     text = np.frombuffer(payloads.buffers()[2], dtype=np.uint8)
     some = offsets[1:] > offsets[:-1]
     first, last = offsets[:-1][some], offsets[1:][some] - 1
@@ -189,14 +189,9 @@ def _holding(payloads: pa.BinaryArray, what: str) -> np.ndarray:
 
 def _per_payload(payloads: pa.BinaryArray, byte: int) -> np.ndarray:
     """How often the byte stands in each payload that is not empty."""
-    offsets = _offsets(payloads)
+    offsets = offsets_of(payloads)
     found = np.frombuffer(payloads.buffers()[2], dtype=np.uint8)[: offsets[-1]] == byte
     return np.add.reduceat(found, np.minimum(offsets[:-1], len(found) - 1), dtype=np.int32)
-
-
-def _offsets(payloads: pa.BinaryArray) -> np.ndarray:
-    found = np.frombuffer(payloads.buffers()[1], dtype=np.int32)
-    return found[payloads.offset : payloads.offset + len(payloads) + 1]
 
 
 def _joined(parts: list[tuple[np.ndarray, Taken]], count: int) -> Taken | None:
@@ -211,8 +206,3 @@ def _joined(parts: list[tuple[np.ndarray, Taken]], count: int) -> Taken | None:
     order[places] = np.arange(len(places))
     rows = pa.concat_arrays([part.rows for _, part in parts])
     return Taken(rows.take(pa.array(order, mask=order < 0)), taken, unknown)
-
-
-def _has_map(shape: Shape) -> bool:
-    inner = [f.shape for f in shape.fields] + ([shape.element] if shape.element is not None else [])
-    return isinstance(shape.data_type, T.MapType) or any(map(_has_map, inner))

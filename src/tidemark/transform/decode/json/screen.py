@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import types as T
 
-from tidemark.transform.decode.usual_forms import DAY, SECOND
+from tidemark.transform.decode.usual_forms import DAY, SECOND, pattern_of
 from tidemark.transform.fields import FLOATS, Field, Shape
 
 _BLANK = r"[ \t\r\n]*"
@@ -32,7 +32,7 @@ def screen_of(fields: tuple[Field, ...]) -> str:
 
 
 def _object(fields: tuple[Field, ...]) -> str:
-    known = [f'"{_bytes(f.name)}"{_COLON}(?:{_value(f.shape)}|null)' for f in fields]
+    known = [f'"{pattern_of(f.name)}"{_COLON}(?:{_value(f.shape)}|null)' for f in fields]
     inner = f"(?:{_SCALAR}|{_listed(_SCALAR)}|{_keyed(_STRING, _SCALAR)})"
     other = f'"{_other_than([f.name.encode() for f in fields])}"'
     value = f"(?:{inner}|{_listed(inner)}|{_keyed(_STRING, inner)})"
@@ -88,7 +88,3 @@ def _other_than(names: Sequence[bytes]) -> str:
     ways = [rf'[^"\\\x00-\x1f{taken}]{_REST}', f"{_ESCAPE}{_REST}"]
     ways += [f"\\x{byte:02x}{_other_than(rest)}" for byte, rest in first.items()]
     return f"(?:{'|'.join(ways)}){'' if b'' in names else '?'}"
-
-
-def _bytes(text: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in text.encode())

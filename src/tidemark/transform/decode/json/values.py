@@ -136,19 +136,12 @@ def _checked(shape: Shape, kind: type, inner: Convert) -> Convert:
 
 
 def _elements_of(shape: Shape) -> Convert:
-    element = shape.element
-    assert element is not None
-    value_of, missing = _value_of(element), None if element.nullable else f"{element.expected} NOT NULL"
+    element_of = _element_of(shape)
 
     def convert(found: Any, faults: Faults, path: Path) -> Any:
         values = []
         for at, each in enumerate(found):
-            if each is not None:
-                value = value_of(each, faults, (path, at))
-            else:
-                value = None
-                if missing is not None:
-                    faults.add(Code.REQUIRED_FIELD, (path, at), missing)
+            value = element_of(each, faults, (path, at))
             # There is no row with a fault in it, and a record of a megabyte may hold many.
             if faults.code is None:
                 values.append(value)
@@ -158,20 +151,24 @@ def _elements_of(shape: Shape) -> Convert:
 
 
 def _entries_of(shape: Shape) -> Convert:
+    element_of = _element_of(shape)
+    return lambda found, faults, path: {
+        key: element_of(each, faults, (path, f"[{key}]")) for key, each in found.items()
+    }
+
+
+def _element_of(shape: Shape) -> Convert:
+    """Of an array's element or a map's value, which may be null."""
     element = shape.element
     assert element is not None
     value_of, missing = _value_of(element), None if element.nullable else f"{element.expected} NOT NULL"
 
     def convert(found: Any, faults: Faults, path: Path) -> Any:
-        values = {}
-        for key, each in found.items():
-            if each is not None:
-                values[key] = value_of(each, faults, (path, f"[{key}]"))
-            else:
-                values[key] = None
-                if missing is not None:
-                    faults.add(Code.REQUIRED_FIELD, (path, f"[{key}]"), missing)
-        return values
+        if found is not None:
+            return value_of(found, faults, path)
+        if missing is not None:
+            faults.add(Code.REQUIRED_FIELD, path, missing)
+        return None
 
     return convert
 
