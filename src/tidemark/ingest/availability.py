@@ -49,11 +49,7 @@ class Availability:
         except (BreakerOpen, RestartStream, ShutdownRequested):
             raise
         except Exception as error:
-            decision = (
-                error.decision
-                if isinstance(error, RetriesExhausted)
-                else self.retry.classifier.classify(error)
-            )
+            decision = self.retry.classifier.decision_about(error)
             if destination != TABLE or not of_the_topic(decision):
                 failed = DestinationTried(self.stream, destination, error_info_of(error).summary)
                 self.observers.emit(failed)

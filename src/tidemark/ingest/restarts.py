@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemark.contract.backoff import Backoff
-from tidemark.contract.errors import RestartStream, RetriesExhausted
+from tidemark.contract.errors import RestartStream
 from tidemark.contract.failures import UNCLASSIFIED, Action, Scope
 from tidemark.ingest.batch.held_ledger import HeldLedger
 from tidemark.resilience.classification import Classifier
@@ -36,7 +36,7 @@ class RestartPolicy:
             self.failures = 0
         self.ledger = None
         self.failures += 1
-        decision = error.decision if isinstance(error, RetriesExhausted) else self.classifier.classify(error)
+        decision = self.classifier.decision_about(error)
         stops = self.classifier.classify(error).action in (Action.STOP, Action.SHUTDOWN)
         if isinstance(error, RestartStream) or decision.action is Action.RESTART_QUERY:
             return _AFTER_RESTART_S if self.failures <= MOST_IN_A_ROW else None

@@ -19,7 +19,7 @@ from typing import TypeVar
 import structlog
 
 from tidemark.config.sections import BreakerSettings
-from tidemark.contract.errors import BreakerOpen, RetriesExhausted
+from tidemark.contract.errors import BreakerOpen
 from tidemark.contract.failures import Action, Scope
 from tidemark.resilience.breaker_state import Remembered, State, StateFile
 from tidemark.resilience.classification import Classifier
@@ -147,9 +147,7 @@ class Breaker:
             yield
             permit.succeeded()
         except Exception as error:
-            decision = (
-                error.decision if isinstance(error, RetriesExhausted) else self._classifier.classify(error)
-            )
+            decision = self._classifier.decision_about(error)
             if decision.action is Action.TREAT_AS_SUCCESS:
                 permit.succeeded()
             elif decision.counts_for_breaker and decision.scope is Scope.DEPENDENCY:

@@ -57,6 +57,10 @@ class Classifier:
             return replace(error.decision, action=error.decision.then, scope=_scope(error.decision.then))
         return decision
 
+    def decision_about(self, error: Exception) -> Decision:
+        """The decision about the failure itself: where retries are used up, about that of the last attempt."""
+        return error.decision if isinstance(error, RetriesExhausted) else self.classify(error)
+
     def _first_of(self, error_info: ErrorInfo) -> Decision:
         alone = [ErrorInfo((link,)) for link in error_info.links]
         own = _decided(self._tier(Tier.OWN), alone)
