@@ -6,11 +6,14 @@ header of that name and reach to the end. A producer's headers of the same names
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidemark.contract import records
 from tidemark.contract.dead_letters import ERRORS_PREFIX, FIRST_HEADER
+from tidemark.transform.content import headers_or_empty
 
 OURS = "_ours"
 """Column: Tidemark's headers, an empty array where it did not write the record."""
@@ -20,7 +23,7 @@ OTHERS = "_others"
 
 def split_headers() -> tuple[Column, Column]:
     """The columns OURS and OTHERS. In: `message_headers`."""
-    headers = F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
+    headers = headers_or_empty()
     names = F.transform(headers, lambda h: h["name"])
     length = F.array_position(F.reverse(names), FIRST_HEADER).cast("int")
     tail = F.slice(headers, F.size(headers) - length + 1, length)
@@ -49,6 +52,16 @@ def other_number(name: str) -> Column:
     value = other(name)
     digits = F.hex(F.when(F.octet_length(value).between(1, 8), value))
     return F.conv(digits, 16, 10).try_cast("bigint")
+
+
+def for_sink(kept: Column, added: Mapping[str, Column]) -> Column:
+    """Headers as Spark's Kafka sink takes them: `kept`, then the texts `added` that are not NULL."""
+    texts = [
+        F.when(text.isNotNull(), F.struct(F.lit(name).alias("key"), F.encode(text, "UTF-8").alias("value")))
+        for name, text in added.items()
+    ]
+    renamed = F.transform(kept, lambda h: F.struct(h["name"].alias("key"), h["value"].alias("value")))
+    return F.concat(renamed, F.array_compact(F.array(*texts)))
 
 
 def _last(column: str, name: str) -> Column:

@@ -22,6 +22,7 @@ from tidemark.contract.dead_letters import (
 )
 from tidemark.dead_letters.columns import columns_of
 from tidemark.dead_letters.headers import OTHERS, other_number, other_text, ours, split_headers
+from tidemark.transform.content import headers_or_empty
 
 _SPRING = "kafka_dlt-"
 _CONNECT = "__connect.errors."
@@ -152,7 +153,7 @@ def _record() -> dict[str, Column]:
         records.PAYLOAD: F.when(inside, _bytes(_body("original_value"))).otherwise(F.col(records.PAYLOAD)),
         records.HEADERS: F.when(family.isin("headers", "envelope"), F.col(OTHERS)).otherwise(
             F.filter(
-                F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
+                headers_or_empty(),
                 lambda h: (
                     ~(
                         ((family == "spring") & h["name"].startswith(_SPRING))

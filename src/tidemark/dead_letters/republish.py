@@ -14,12 +14,14 @@ from tidemark.contract.dead_letters import (
     REPLAYED_FROM,
     DeadLetterStatus,
 )
+from tidemark.dead_letters.headers import for_sink
 from tidemark.dead_letters.kept.table import DeadLetterTable, event
 from tidemark.dead_letters.replay import MOST_FAILURES
 from tidemark.dead_letters.selection import PayloadEdit, Selection, edited
 from tidemark.platform.kept_rows import kept
 from tidemark.source.clients import spark_options
 from tidemark.streams.target import Target
+from tidemark.transform.content import headers_or_empty
 
 
 def republish(
@@ -68,16 +70,6 @@ def republish(
 
 
 def _headers() -> Column:
-    kept = F.filter(
-        F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
-        lambda h: ~h["name"].startswith(REPLAY_PREFIX),
-    )
-    ours = {REPLAYED_FROM: F.col(DEAD_LETTER_ID), REPLAY_COUNT: (F.col("replay_count") + 1).cast("string")}
-    added = [
-        F.struct(F.lit(name).alias("key"), F.encode(value, "UTF-8").alias("value"))
-        for name, value in ours.items()
-    ]
-    return F.concat(
-        F.transform(kept, lambda h: F.struct(h["name"].alias("key"), h["value"].alias("value"))),
-        F.array(*added),
-    )
+    kept = F.filter(headers_or_empty(), lambda h: ~h["name"].startswith(REPLAY_PREFIX))
+    count = (F.col("replay_count") + 1).cast("string")
+    return for_sink(kept, {REPLAYED_FROM: F.col(DEAD_LETTER_ID), REPLAY_COUNT: count})

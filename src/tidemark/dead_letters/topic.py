@@ -12,6 +12,8 @@ from tidemark.config.destination import TableRef
 from tidemark.contract import records
 from tidemark.contract.dead_letters import BASE64_PREFIX, ENVELOPE_VERSION, ERRORS_PREFIX
 from tidemark.contract.failure_codes import FailureCode
+from tidemark.dead_letters.headers import for_sink
+from tidemark.transform.content import headers_or_empty
 
 _MESSAGE_LIMIT = 2000
 _OTHER_HEADERS = 2048
@@ -83,7 +85,7 @@ class DeadLetterTopic:
 
     def _size_without_value(self) -> Column:
         headers = F.aggregate(
-            F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
+            headers_or_empty(),
             F.lit(0),
             lambda size, h: size + F.octet_length(h["name"]) + _octets(h["value"]) + _OF_A_HEADER,
         )
@@ -115,18 +117,8 @@ class DeadLetterTopic:
             "written.as": F.lit(self.format),
             "value.omitted": F.when(self.too_large(), F.octet_length(F.col(records.PAYLOAD)).cast("string")),
         }
-        added = [
-            F.when(
-                value.isNotNull(),
-                F.struct(F.lit(ERRORS_PREFIX + name).alias("key"), F.encode(value, "UTF-8").alias("value")),
-            )
-            for name, value in ours.items()
-        ]
-        kept = F.transform(
-            F.coalesce(F.when(~self._bare(), F.col(records.HEADERS)), F.array().cast(records.HEADERS_DDL)),
-            lambda h: F.struct(h["name"].alias("key"), h["value"].alias("value")),
-        )
-        return F.concat(kept, F.array_compact(F.array(*added)))
+        kept = F.coalesce(F.when(~self._bare(), F.col(records.HEADERS)), F.array().cast(records.HEADERS_DDL))
+        return for_sink(kept, {ERRORS_PREFIX + name: value for name, value in ours.items()})
 
 
 def _envelope() -> Column:

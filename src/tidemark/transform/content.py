@@ -21,7 +21,7 @@ def content_hash(parts: Sequence[str]) -> Column:
     key `ab` and value `c` are another content than `a` and `bc`; NULL is another than empty. Headers
     count with their names, order and repetitions; none is the same as NULL.
     """
-    framed = [_headers() if part == "headers" else _framed(F.col(_COLUMNS[part])) for part in parts]
+    framed = [_framed_headers() if part == "headers" else _framed(F.col(_COLUMNS[part])) for part in parts]
     return F.unhex(F.sha2(F.concat(*framed), 256))
 
 
@@ -35,8 +35,13 @@ def _framed(part: Column) -> Column:
     return F.coalesce(F.concat(F.lit(_PRESENT), length, part), F.lit(_NULL))
 
 
-def _headers() -> Column:
-    headers = F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
+def headers_or_empty() -> Column:
+    """The record's headers; an empty array for NULL."""
+    return F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
+
+
+def _framed_headers() -> Column:
+    headers = headers_or_empty()
     return F.aggregate(
         headers,
         F.unhex(F.lpad(F.hex(F.size(headers).cast("bigint")), 16, "0")),

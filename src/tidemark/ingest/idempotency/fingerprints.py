@@ -22,7 +22,7 @@ from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets, landed_coordin
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.source.checkpoint import BatchClock, Checkpoint
 from tidemark.source.reader import read_range
-from tidemark.transform.content import FINGERPRINT, content_hash, coordinates_hash
+from tidemark.transform.content import FINGERPRINT, content_hash, coordinates_hash, headers_or_empty
 
 _ARRIVED = "arrived"
 
@@ -117,8 +117,7 @@ def _went_back(clock: BatchClock | None, options: Idempotency) -> bool:
 
 
 def _key(options: Idempotency) -> Column:
-    headers = F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
-    replayed = F.exists(headers, lambda h: h["name"] == REPLAYED_FROM)
+    replayed = F.exists(headers_or_empty(), lambda h: h["name"] == REPLAYED_FROM)
     compared = (F.col(records.ROUTE) == Route.ACCEPTED.value) & ~replayed
     return F.when(compared, content_hash(options.content)).otherwise(coordinates_hash())
 

@@ -12,6 +12,7 @@ from tidemark.contract.failure_codes import FailureCode
 from tidemark.contract.routes import Route
 from tidemark.ingest.batch.new_offsets import IS_NEW
 from tidemark.sink.merge import DELETES, PLACE
+from tidemark.transform.content import headers_or_empty
 
 
 def with_tombstones(classified: DataFrame, schema: T.StructType, keys: tuple[str, ...]) -> DataFrame:
@@ -67,7 +68,7 @@ def versions(routed: DataFrame) -> DataFrame:
 
 
 def _place() -> Column:
-    headers = F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
+    headers = headers_or_empty()
     dead_letter = F.try_element_at(F.filter(headers, lambda h: h["name"] == REPLAYED_FROM), F.lit(-1))
     parts = F.split(F.decode(dead_letter["value"], "utf-8"), ":")
     of_this_topic = F.try_element_at(parts, F.lit(1)) == F.col(records.TOPIC_ID)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.contract import records
+from tidemark.transform.content import headers_or_empty
 from tidemark.transform.decode.decoder import Decoder
 from tidemark.transform.decode.decoders import decoder_named
 from tidemark.transform.plan import DecodePlan
@@ -33,11 +34,10 @@ def decoded(envelopes: DataFrame, plan: DecodePlan) -> DataFrame:
     By `mapInArrow`, which Spark has had since 3.3, and runs once whatever is asked of its result later.
     """
     columns = [F.col(c) for c in records.ENVELOPE_COLUMNS]
-    headers = F.col(records.HEADERS)
     given = columns.copy()
     # Arrow for Java writes a NULL list in the time of all those before it: an empty one goes in its place.
-    given[_HEADERS_AT] = F.coalesce(headers, F.array().cast(records.HEADERS_DDL)).alias(records.HEADERS)
-    given.append(headers.isNotNull().alias(_WITH_HEADERS))
+    given[_HEADERS_AT] = headers_or_empty().alias(records.HEADERS)
+    given.append(F.col(records.HEADERS).isNotNull().alias(_WITH_HEADERS))
     if plan.decoder:
         given.append(decoder_named(plan.decoder)(F.col(records.PAYLOAD)).cast("binary").alias(_UNWRAPPED))
     decoder = Decoder(plan)
