@@ -116,6 +116,8 @@ def test_an_unknown_key_says_what_was_meant(tmp_path: Path, key: str, hint: str)
         ("fields: {x: {required: true, default: 1}}", "fields.x", "required and default contradict"),
         ("enrich: {stream_offset: '1'}", "enrich.stream_offset", "is a column that the pipeline adds"),
         ("csv: {quote: ','}", "csv.quote", "is the delimiter too"),
+        ("csv: {escape: ','}", "csv.escape", "is the delimiter too"),
+        ('csv: {delimiter: "\\n"}', "csv.delimiter", "is a line end"),
         ("avro: {registry: 'http://r'}", "avro.registry", "names schemas by id, but framing: none"),
         ("dead-letter: {topic: t}", "dead-letter.topic", "is the topic itself"),
         ("idempotency: {merge-keys: [x]}", "idempotency.merge-keys", "contradicts mode kafka-native"),

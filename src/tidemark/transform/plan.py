@@ -124,8 +124,6 @@ def decode_plan(stream: Stream, *, base_dir: Path, spark: SparkSession | None = 
         processing_version=stream.processing_version,
         **avro,
     )
-    if Format.CSV in stream.supported_formats:
-        _check_csv(stream.csv, faults)
     _check_decoder(stream.decoder, faults)
     enriched = (
         _check_expressions(stream, plan, spark or SparkSession.getActiveSession(), faults) if fields else ()
@@ -183,8 +181,6 @@ def _avro(stream: Stream, base_dir: Path, faults: list[str]) -> dict[str, Any]:
         faults.append(
             "avro.writer-schema: required for AVRO without framing (or a schema.file that is .avsc)"
         )
-    if options.framing == "confluent" and not options.schema_files and options.registry is None:
-        faults.append("avro.registry: framed AVRO needs a registry or schema-files")
     return found
 
 
@@ -240,18 +236,6 @@ def _check_decoder(name: str | None, faults: list[str]) -> None:
         faults.append(f"decoder: {error.message}; {error.hint}")
 
 
-def _check_csv(dialect: CsvDialect, faults: list[str]) -> None:
-    if dialect.delimiter == dialect.quote or dialect.delimiter == dialect.escape:
-        faults.append("csv: delimiter, quote and escape must differ")
-    for key, value in (
-        ("delimiter", dialect.delimiter),
-        ("quote", dialect.quote),
-        ("escape", dialect.escape),
-    ):
-        if value in ("\r", "\n"):
-            faults.append(f"csv.{key}: a line end cannot be the {key}")
-
-
 def _check_expressions(
     stream: Stream, plan: DecodePlan, spark: SparkSession | None, faults: list[str]
 ) -> tuple[tuple[str, str, T.DataType], ...]:
@@ -264,10 +248,8 @@ def _check_expressions(
     for key, expression in written:
         faults.extend(f"{key}: {why}" for why in unstable(expression, names))
     for name in stream.enrich:
-        if name.lower() in names or name in records.ADDED_COLUMNS or column_name(name) != name:
+        if name.lower() in names or column_name(name) != name:
             faults.append(f"enrich.{name}: is another column's name, or no column name")
-    repeated = {r.name for r in stream.rules if [x.name for x in stream.rules].count(r.name) > 1}
-    faults.extend(f"rules.{name}: two rules have this name" for name in sorted(repeated))
     if spark is None:
         if stream.enrich:
             faults.append("enrich: a Spark session is needed to check these expressions")

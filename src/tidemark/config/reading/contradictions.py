@@ -173,8 +173,12 @@ def _formats(stream: Stream, at: KeyPath) -> Iterator[Finding]:
     csv, avro = stream.csv, stream.avro
     if _doubled(stream.supported_formats):
         yield (*at, "supported-formats"), "names a format twice", "name each once"
-    if csv.delimiter == csv.quote:
-        yield (*at, "csv", "quote"), "is the delimiter too", "choose two different characters"
+    for key, mark in (("quote", csv.quote), ("escape", csv.escape)):
+        if mark == csv.delimiter:
+            yield (*at, "csv", key), "is the delimiter too", "choose two different characters"
+    for key, mark in (("delimiter", csv.delimiter), ("quote", csv.quote), ("escape", csv.escape)):
+        if mark in ("\r", "\n"):
+            yield (*at, "csv", key), "is a line end, which ends the record", "choose another character"
     if avro.framing == "none":
         for key, given in (("registry", avro.registry), ("schema-files", avro.schema_files)):
             if given:
