@@ -13,7 +13,7 @@ import typer
 from tidemark.config.reading.load import load_settings
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
-from tidemark.monitoring.logging import configure_logging
+from tidemark.monitoring.logging import configure_logs
 
 DEFAULT_CONFIG = Path("conf/tidemark.yml")
 
@@ -45,8 +45,7 @@ def open_settings(
     Raises ConfigError with every fault, UsageError where one of `streams` is unknown.
     """
     settings = load_settings(config, target=target or None, environ=environ)
-    logs = settings.logging
-    configure_logging(logs.format, logs.level, secret_fields=logs.secret_fields)
+    configure_logs(settings.logging)
     for name in streams:
         settings.stream(name)
     return settings

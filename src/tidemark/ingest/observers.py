@@ -8,12 +8,15 @@ from typing import Any
 
 import structlog
 
+from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.events import DestinationTried, Event, Retrying, StreamObserver
 from tidemark.contract.failures import Decision
 from tidemark.resilience.retry import Attempt
 
 log = structlog.get_logger(__name__)
 
+COUNTED = ("read", "accepted", "rejected", "skipped", "duplicate")
+"""The counts of a batch report by which its records are accounted for."""
 _STEPS_OF_THE_TABLE = ("append", "commit", "read the log")
 _RULES_OF_THE_TOPIC = ("kafka", "credentials-kafka", "missing-topic", "data-loss", "unreadable")
 
@@ -33,6 +36,20 @@ class Observers(StreamObserver):
                 observer.emit(event)
             except Exception as error:
                 log.error("an observer failed", observer=type(observer).__name__, error=repr(error))
+
+
+class BatchTotals(StreamObserver):
+    """The batches of each stream, and their records by route, added up."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, dict[str, int]] = {}
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, BatchReport):
+            totals = self.of.setdefault(event.stream, dict.fromkeys(("batches", *COUNTED), 0))
+            totals["batches"] += 1
+            for name in COUNTED:
+                totals[name] += int(getattr(event, name))
 
 
 def of_the_topic(decision: Decision) -> bool:

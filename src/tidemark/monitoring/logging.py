@@ -19,6 +19,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from tidemark.config.redaction import MASK, is_secret_name, masked_text
 from tidemark.config.redaction import redacted as redacted_mapping
+from tidemark.config.sections import LoggingSettings
 from tidemark.contract.escaping import escape_control_characters
 
 LOGGER = "tidemark"
@@ -87,6 +88,11 @@ def configure_logging(
         root.addHandler(handler)
     # py4j logs every call at INFO and each lost connection of a stopping gateway at ERROR.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+def configure_logs(asked: LoggingSettings) -> None:
+    """Set the logs up as the configuration asks."""
+    configure_logging(asked.format, asked.level, secret_fields=asked.secret_fields)
 
 
 def bind(**fields: object) -> AbstractContextManager[None]:

@@ -13,7 +13,7 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.selection import Selection
 from tidemark.dead_letters.service import DeadLetters
-from tidemark.operations.jobs import configure_logs
+from tidemark.monitoring.logging import configure_logs
 
 _LOOK_AGAIN_S = 30.0
 
@@ -25,7 +25,7 @@ def dead_letters_job(
 
     Raises the error that ended a query.
     """
-    configure_logs(settings)
+    configure_logs(settings.logging)
     names = [n for n in streams or settings.streams if settings.stream(n).destination is not None]
     found = {name: DeadLetters.of(spark, settings, name) for name in names}
     queries: dict[str, Any] = {}
@@ -55,7 +55,7 @@ def replay_job(
 
     Raises UsageError for an invalid time.
     """
-    configure_logs(settings)
+    configure_logs(settings.logging)
     selection = Selection(codes=tuple(codes), since=_time("since", since), until=_time("until", until))
     done = DeadLetters.of(spark, settings, stream).replay(selection, dry_run=dry_run, by="replay job")
     return done.as_dict()

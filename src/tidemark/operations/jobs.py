@@ -7,19 +7,16 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.config.settings import Settings
-from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import NonRetriableError
-from tidemark.contract.events import Event, StreamObserver
 from tidemark.contract.marks import Marks
 from tidemark.ingest.application import Ingest
 from tidemark.ingest.monitoring.telemetry import telemetry_of
-from tidemark.monitoring.logging import configure_logging
+from tidemark.ingest.observers import COUNTED, BatchTotals
+from tidemark.monitoring.logging import configure_logs
 from tidemark.sink import table as tables
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.targets import targets_of
-
-_COUNTED = ("read", "accepted", "rejected", "skipped", "duplicate")
 
 
 def ingest_job(
@@ -29,8 +26,8 @@ def ingest_job(
 
     Raises the failure of the first stream that stopped, once the others have ended.
     """
-    configure_logs(settings)
-    totals = _Totals()
+    configure_logs(settings.logging)
+    totals = BatchTotals()
     with telemetry_of(settings, spark) as telemetry:
         observers = [totals, *telemetry.observers]
         outcomes = Ingest(spark, settings, streams, available_now=available_now, observers=observers).run()
@@ -38,7 +35,7 @@ def ingest_job(
     if failed:
         names = ", ".join(outcome.name for outcome in failed)
         raise NonRetriableError(f"stopped: {names}: {failed[0].error}") from failed[0].error
-    return {o.name: totals.of.get(o.name, dict.fromkeys(_COUNTED, 0)) for o in outcomes}
+    return {o.name: {name: totals.of.get(o.name, {}).get(name, 0) for name in COUNTED} for o in outcomes}
 
 
 def create_tables_job(spark: SparkSession, settings: Settings, streams: Sequence[str] = ()) -> dict[str, str]:
@@ -46,7 +43,7 @@ def create_tables_job(spark: SparkSession, settings: Settings, streams: Sequence
 
     Running it again changes nothing. Raises SchemaConflict where a table differs from its stream.
     """
-    configure_logs(settings)
+    configure_logs(settings.logging)
     found: dict[str, str] = {}
     for name in streams or list(settings.streams):
         for target in targets_of(spark, settings, name, run="create-tables"):
@@ -77,21 +74,3 @@ def envelopes_of(
     return read_range(
         spark, settings.kafka, topic, start=Marks({partition: start}), end=Marks({partition: end})
     )
-
-
-def configure_logs(settings: Settings) -> None:
-    logs = settings.logging
-    configure_logging(logs.format, logs.level, secret_fields=logs.secret_fields)
-
-
-class _Totals(StreamObserver):
-    """Adds up the batches of each stream."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, dict[str, int]] = {}
-
-    def emit(self, event: Event) -> None:
-        if isinstance(event, BatchReport):
-            counts = self.of.setdefault(event.stream, dict.fromkeys(_COUNTED, 0))
-            for name in _COUNTED:
-                counts[name] += getattr(event, name)

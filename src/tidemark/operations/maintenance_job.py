@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
-from tidemark.operations.jobs import configure_logs
+from tidemark.monitoring.logging import configure_logs
 from tidemark.operations.maintain import Maintenance, maintain
 from tidemark.streams.targets import targets_of
 
@@ -19,7 +19,7 @@ def maintenance_job(
     spark: SparkSession, settings: Settings, streams: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """Returns each maintenance step that was done. Safe while streams write; rows do not change."""
-    configure_logs(settings)
+    configure_logs(settings.logging)
     how = Maintenance(today=datetime.now(UTC).date())
     names = streams or list(settings.streams)
     targets = [t for name in names for t in targets_of(spark, settings, name, run=uuid.uuid4().hex)]

@@ -11,7 +11,7 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import ConfigError
 from tidemark.listener.from_settings import connection_of
 from tidemark.listener.meter import watched
-from tidemark.monitoring.logging import configure_logging
+from tidemark.monitoring.logging import configure_logs
 from tidemark.monitoring.metrics import Metrics
 from tidemark.platform.session import on_databricks
 from tidemark.reports.from_settings import reports_of
@@ -37,8 +37,7 @@ def report_worker_job(
             "`reports.database` is SQLite: a file that another run, or the console, does not see",
             "a PostgreSQL, such as Lakebase: postgresql+psycopg://${REPORTS_DATABASE}",
         )
-    logs = settings.logging
-    configure_logging(logs.format, logs.level, secret_fields=logs.secret_fields)
+    configure_logs(settings.logging)
     ensure_topics(connection_of(settings), reports_of(settings))
     metrics = Metrics(settings.application_name)
     worker = worker_of(settings, open_spark=lambda: spark, metrics=metrics)

@@ -19,14 +19,10 @@ from tidemark.cli.options import (
 from tidemark.cli.output import print_json, stderr, stdout, table_of
 from tidemark.cli.streams.ingest_progress import IngestProgress
 from tidemark.config.redaction import masked_text
-from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import TidemarkError, summary_of_error
 from tidemark.contract.escaping import escape_control_characters
-from tidemark.contract.events import Event, StreamObserver
 
 app = typer.Typer(add_completion=False)
-
-_COLUMNS = ("batches", "read", "accepted", "rejected", "skipped", "duplicate")
 
 
 @app.command()
@@ -42,10 +38,11 @@ def ingest(
 ) -> None:
     """Runs until stopped (Ctrl-C or SIGTERM). Exit code 1 when a failure stopped a stream."""
     from tidemark.ingest.application import Ingest
+    from tidemark.ingest.observers import COUNTED, BatchTotals
     from tidemark.platform.open_session import session_for
 
     settings = open_settings(config, target, streams=stream or ())
-    totals = _Totals()
+    totals = BatchTotals()
     spark = session_for(settings)
     with IngestProgress(shown=available_now and not as_json) as progress:
         running = Ingest(
@@ -58,9 +55,9 @@ def ingest(
     if as_json:
         print_json({"streams": totals.of, "failed": {name: str(error) for name, error in failed.items()}})
     else:
-        nothing = dict.fromkeys(_COLUMNS, 0)
-        rows = [(o.name, *totals.of.get(o.name, nothing).values()) for o in outcomes]
-        stdout().print(table_of(("stream", *_COLUMNS), rows, title="Landed"))
+        columns = ("batches", *COUNTED)
+        rows = [(o.name, *totals.of.get(o.name, dict.fromkeys(columns, 0)).values()) for o in outcomes]
+        stdout().print(table_of(("stream", *columns), rows, title="Landed"))
         for name, error in failed.items():
             # Spark's own log has the traces of Spark's errors.
             text = str(error) if isinstance(error, TidemarkError) else summary_of_error(error)
@@ -68,16 +65,3 @@ def ingest(
             stderr().print(Text.assemble((f"{name} stopped:", "red"), " ", shown))
     if failed:
         raise typer.Exit(1)
-
-
-class _Totals(StreamObserver):
-    """Adds up the batches of each stream."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, dict[str, int]] = {}
-
-    def emit(self, event: Event) -> None:
-        if isinstance(event, BatchReport):
-            of_stream = self.of.setdefault(event.stream, dict.fromkeys(_COLUMNS, 0))
-            for name in _COLUMNS:
-                of_stream[name] += 1 if name == "batches" else int(getattr(event, name))
