@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from types import TracebackType
 from typing import Self
 
 import typer
@@ -36,9 +35,7 @@ class Progress:
             self._spinner.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._spinner.stop()
         if self._as_json:

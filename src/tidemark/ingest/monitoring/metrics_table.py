@@ -21,6 +21,10 @@ from tidemark.platform.local_rows import rows_of
 
 log = structlog.get_logger(__name__)
 
+_OF_THE_REPORT = (
+    *("stream", "batch_id", "version", "read", "accepted", "rejected", "skipped", "duplicate", "difference"),
+    *("unknown_fields", "seconds", "commit_seconds", "files_written", "bytes_written", "lag"),
+)
 SCHEMA = (
     "at TIMESTAMP, application STRING, run STRING, stream STRING, batch_id BIGINT, version BIGINT,"
     " read BIGINT, accepted BIGINT, rejected BIGINT, skipped BIGINT, duplicate BIGINT, difference BIGINT,"
@@ -121,21 +125,7 @@ class MetricsTable(BackgroundThread, StreamObserver):
             self._now(),
             self._application,
             self._run,
-            report.stream,
-            report.batch_id,
-            report.version,
-            report.read,
-            report.accepted,
-            report.rejected,
-            report.skipped,
-            report.duplicate,
-            report.difference,
-            report.unknown_fields,
-            report.seconds,
-            report.commit_seconds,
-            report.files_written,
-            report.bytes_written,
-            report.lag,
+            *(getattr(report, name) for name in _OF_THE_REPORT),
             dict(report.failures),
             dict(report.marks),
             None if report.newest is None else report.newest.replace(tzinfo=UTC),
