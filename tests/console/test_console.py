@@ -11,9 +11,9 @@ from tests.console.conftest import TOKEN
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.console.serving import Serving
-from tidemark.listener.from_settings import connection_of
 from tidemark.reports.from_settings import reports_of
 from tidemark.reports.publisher import ensure_topics
+from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.status import logs_of, status_of
 
 AS_PAGE = {"Accept": "text/html"}
@@ -61,7 +61,7 @@ def test_a_write_needs_the_token_and_a_reason_and_is_logged_with_who_and_why(
     console: Callable[..., Serving],
 ) -> None:
     flow = stream()
-    ensure_topics(connection_of(flow.settings()), reports_of(flow.settings()))
+    ensure_topics(KafkaAdmin(flow.settings().kafka), reports_of(flow.settings()))
     url = console(flow).server.url
     ask = {"report_type": "VOLUME", "parameters": "{}", "why": "month end"}
     with capture_logs() as logged, httpx.Client(base_url=url, timeout=30) as client:

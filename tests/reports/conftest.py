@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from sqlalchemy import create_engine, text
 
+from tidemark.config.kafka import KafkaSettings
 from tidemark.config.reports import ArchiveOptions, Reports
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.listener.listener import Totals
@@ -28,6 +29,7 @@ from tidemark.reports.requests.request import ReportRequest, Status
 from tidemark.reports.requests.store import StatusStore
 from tidemark.reports.service import ReportService
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
+from tidemark.source.topics import KafkaAdmin
 
 
 class Echo:
@@ -124,7 +126,7 @@ class Workflow:
                 **options,
             }
         )
-        ensure_topics(self.connection, self.settings)
+        ensure_topics(KafkaAdmin(KafkaSettings(bootstrap_servers=bootstrap)), self.settings)
         self.store: StatusStore = open_store(self.settings)
         self.service: ReportService = open_service(self.settings, self.connection)
         self.archive = Archive(open_objects(self.settings.archive))

@@ -26,6 +26,7 @@ from tidemark.reports.publisher import ensure_topics
 from tidemark.reports.requests.request import Status
 from tidemark.reports.requests.store import StatusRow
 from tidemark.reports.service import ReportService
+from tidemark.source.topics import KafkaAdmin
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -138,7 +139,7 @@ def work(
 def _settings(config: Path, target: str | None, *, create_topics: bool) -> Settings:
     settings = open_settings(config, target)
     if create_topics:
-        ensure_topics(connection_of(settings), reports_of(settings))
+        ensure_topics(KafkaAdmin(settings.kafka), reports_of(settings))
     return settings
 
 

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import ConfigError
-from tidemark.listener.from_settings import connection_of
 from tidemark.listener.meter import watched
 from tidemark.monitoring.logging import configure_logs
 from tidemark.monitoring.metrics import Metrics
@@ -17,6 +16,7 @@ from tidemark.platform.session import on_databricks
 from tidemark.reports.from_settings import reports_of
 from tidemark.reports.publisher import ensure_topics
 from tidemark.reports.run import worker_of
+from tidemark.source.topics import KafkaAdmin
 
 
 def report_worker_job(
@@ -38,7 +38,7 @@ def report_worker_job(
             "a PostgreSQL, such as Lakebase: postgresql+psycopg://${REPORTS_DATABASE}",
         )
     configure_logs(settings.logging)
-    ensure_topics(connection_of(settings), reports_of(settings))
+    ensure_topics(KafkaAdmin(settings.kafka), reports_of(settings))
     metrics = Metrics(settings.application_name)
     worker = worker_of(settings, open_spark=lambda: spark, metrics=metrics)
     if minutes is not None:

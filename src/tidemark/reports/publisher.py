@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from typing import Any, Protocol
-
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from typing import Protocol
 
 from tidemark.config.reports import Reports
 from tidemark.contract.errors import RetriableError
 from tidemark.listener.producer import AcknowledgedProducer
 from tidemark.reports.requests.store import StatusRow
+from tidemark.source.topics import CLEANUP_POLICY, KafkaAdmin
 
 GENERATION = "tidemark.report.generation"
 """Header: how often the request was submitted or retried when this event was published."""
@@ -51,35 +47,14 @@ class ReportEventPublisher:
             raise NotPublished(f"request {row.request.request_id} was not published: {error}")
 
 
-def ensure_topics(connection: Mapping[str, Any], settings: Reports, *, timeout: float = 30.0) -> list[str]:
+def ensure_topics(admin: KafkaAdmin, settings: Reports) -> list[str]:
     """Creates the request topic and its DLQ topic with the same number of partitions; returns those created."""
-    admin = AdminClient(dict(connection))
-    wanted = [
-        NewTopic(
+    absent = [name for name in (settings.topic, settings.dlq) if admin.find(name) is None]
+    for name in absent:
+        admin.create(
             name,
-            num_partitions=settings.partitions,
-            replication_factor=settings.replication,
-            config={"cleanup.policy": "delete"},
+            partitions=settings.partitions,
+            replication=settings.replication,
+            configs={CLEANUP_POLICY: "delete"},
         )
-        for name in (settings.topic, settings.dlq)
-    ]
-    created: list[str] = []
-    for name, future in admin.create_topics(wanted, operation_timeout=timeout).items():
-        try:
-            future.result(timeout)
-            created.append(name)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-    deadline = time.monotonic() + timeout
-    while any(not _shows(admin, topic) for topic in created):
-        if time.monotonic() > deadline:
-            raise NotPublished(
-                f"the topics {', '.join(created)} were created, but the broker does not show them"
-            )
-        time.sleep(0.1)
-    return created
-
-
-def _shows(admin: AdminClient, topic: str) -> bool:
-    return admin.list_topics(topic, timeout=10).topics[topic].error is None
+    return absent

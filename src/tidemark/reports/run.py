@@ -24,6 +24,7 @@ from tidemark.reports.requests.request import Status
 from tidemark.reports.requests.store import StatusRow
 from tidemark.reports.strategy import StrategyRegistry
 from tidemark.resilience.breakers import FOLDER, Breakers
+from tidemark.source.topics import KafkaAdmin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,7 +73,7 @@ def report_now(
     `RetriableError` if there is no report after `timeout` seconds or the request ended without one.
     """
     reports = reports_of(settings)
-    ensure_topics(connection_of(settings), reports)
+    ensure_topics(KafkaAdmin(settings.kafka), reports)
     service = open_service(reports, connection_of(settings))
     worker = worker_of(settings, open_spark=open_spark, strategies=strategies)
     thread = threading.Thread(target=worker.run, name="report-worker", daemon=True)

@@ -9,6 +9,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from tidemark.config.destination import TableRef
 from tidemark.config.reports import ReportSource
 from tidemark.contract.errors import ConfigError, UsageError
 from tidemark.reports.archive.archive import Report
@@ -70,9 +71,7 @@ class ReportContext:
 
 def sql_name(table: str) -> str:
     """A path or a catalog name, quoted for Spark SQL."""
-    if "/" in table:
-        return f"delta.`{table.replace('`', '``')}`"
-    return ".".join("`" + part.replace("`", "``") + "`" for part in table.split("."))
+    return (TableRef(path=table) if "/" in table else TableRef(name=table)).sql
 
 
 @runtime_checkable

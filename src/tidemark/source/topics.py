@@ -150,9 +150,14 @@ class KafkaAdmin:
         except (KafkaException, TimeoutError) as error:
             raise self.failure(error, f"offsets of topic {topic.name}") from error
 
-    def create(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> Topic:
-        """Creates the topic and returns it once the broker shows it. An existing topic is returned as it is."""
-        new = NewTopic(name, partitions, config=dict(configs))
+    def create(
+        self, name: str, *, partitions: int, replication: int = -1, configs: Mapping[str, str]
+    ) -> Topic:
+        """Creates the topic and returns it once the broker shows it. An existing topic is returned as it is.
+
+        `replication` -1 is the broker's own default.
+        """
+        new = NewTopic(name, partitions, replication, config=dict(configs))
         try:
             self._answers(lambda c: c.create_topics([new], request_timeout=self.timeout))
         except (KafkaException, TimeoutError) as error:
