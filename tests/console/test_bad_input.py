@@ -14,7 +14,7 @@ import pytest
 from tests.console.conftest import TOKEN
 from tests.stream_under_test import NAME, StreamUnderTest, good
 
-from tidemark.console import desk
+from tidemark.console import dead_letter_service
 from tidemark.console.serving import Serving
 
 ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
@@ -64,7 +64,7 @@ def test_each_wrong_request_has_a_clear_answer_and_no_payload_acts_in_a_page(
         assert within(20, lambda: gauge in client.get("/actuator/prometheus").text)
         dead_letters = dead_letters_of(flow)
         # Page after page, each dead letter once; an invalid place is the first page.
-        monkeypatch.setattr(desk, "MOST_LISTED", 1)
+        monkeypatch.setattr(dead_letter_service, "MOST_LISTED", 1)
         first = client.get("/dead-letters", params={"stream": NAME}).text
         older = html.unescape(re.findall(r'rel="next" href="./([^"]+)"', first)[0])
         second = client.get(older).text

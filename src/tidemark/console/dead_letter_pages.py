@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tidemark.console.desk import DeadLetterDesk
+from tidemark.console.dead_letter_service import DeadLetterService
 from tidemark.console.payloads import payload_text, secret_names, text_of
 from tidemark.console.people import fields_of, noted, who_of
 from tidemark.console.rendering import page
@@ -34,8 +34,8 @@ _NOTICES = {"brought-in": "The table is up to the end of the topic."}
 """Notices by the name in the address: no page shows a text that a link contains."""
 
 
-def dead_letter_routes(desk: DeadLetterDesk) -> list[Route]:
-    pages = DeadLetterPages(desk)
+def dead_letter_routes(service: DeadLetterService) -> list[Route]:
+    pages = DeadLetterPages(service)
     return [
         Route("/dead-letters", pages.listed, methods=["GET"]),
         Route("/dead-letters/letter", pages.one, methods=["GET"]),
@@ -46,23 +46,23 @@ def dead_letter_routes(desk: DeadLetterDesk) -> list[Route]:
 
 @dataclass(frozen=True)
 class DeadLetterPages:
-    desk: DeadLetterDesk
+    service: DeadLetterService
 
     async def listed(self, request: Request) -> Response:
-        desk, asked = self.desk, request.query_params
-        stream = asked.get("stream") or (desk.streams[0] if desk.streams else "")
+        service, asked = self.service, request.query_params
+        stream = asked.get("stream") or (service.streams[0] if service.streams else "")
         code, status = asked.get("code") or None, asked.get("status") or None
         found: dict[str, Any] = {"tally": [], "letters": [], "older": None}
         after = Place.of(asked.get("after", ""))
         if stream:
-            found["tally"] = await run_in_threadpool(desk.tally, stream)
+            found["tally"] = await run_in_threadpool(service.tally, stream)
             found["letters"], found["older"] = await run_in_threadpool(
-                desk.listed, stream, code=code, status=status, after=after
+                service.listed, stream, code=code, status=status, after=after
             )
         return page(
             request,
             "dead_letters.html",
-            streams=desk.streams,
+            streams=service.streams,
             stream=stream,
             code=code,
             status_asked=status,
@@ -91,28 +91,28 @@ class DeadLetterPages:
         fields = await fields_of(request)
         stream = fields.get("stream", "")
         noted(request, "bring in dead letters", {"why": "asked for in the console", **fields}, stream=stream)
-        await run_in_threadpool(self.desk.bring_in, stream)
+        await run_in_threadpool(self.service.bring_in, stream)
         query = {"stream": stream, "notice": "brought-in"}
         return redirect(request, f"/dead-letters?{urlencode(query)}")
 
     async def _done(
         self, request: Request, stream: str, dead_letter: str, fields: dict[str, str], value: str | None
     ) -> Response:
-        """Does the form's action. Raises UsageError without a reason, and the errors of the desk."""
-        desk, action = self.desk, fields.get("action", "")
+        """Does the form's action. Raises UsageError without a reason, and the errors of the service."""
+        service, action = self.service, fields.get("action", "")
         who, why = noted(request, action, fields, stream=stream, dead_letter=dead_letter)
         if action in _STATUS_OF:
             status = _STATUS_OF[action]
-            await run_in_threadpool(desk.put, stream, dead_letter, status, by=who, why=why)
+            await run_in_threadpool(service.put, stream, dead_letter, status, by=who, why=why)
             return await self._shown(request, stream, dead_letter, done=f"It is {status.value} now.")
         if action not in ("dry-run", "replay"):
             raise UsageError(f"there is no action {action}")
-        row = await run_in_threadpool(desk.one, stream, dead_letter)
+        row = await run_in_threadpool(service.one, stream, dead_letter)
         before, exact = payload_text(row[records.PAYLOAD], self._secret(stream))
         edited = value if value is not None and not (exact and value == before) else None
         dry = action == "dry-run"
         replayed = await run_in_threadpool(
-            desk.replay, stream, dead_letter, value=edited, dry_run=dry, by=who, why=why
+            service.replay, stream, dead_letter, value=edited, dry_run=dry, by=who, why=why
         )
         kept = value if dry or not replayed.resolved else None
         outcome, landed = _in_words(replayed), bool(replayed.resolved)
@@ -137,7 +137,7 @@ class DeadLetterPages:
         http: int = 200,
     ) -> Response:
         """The page of one dead letter. `value` is the person's input, shown instead of the payload."""
-        row = await run_in_threadpool(self.desk.one, stream, dead_letter)
+        row = await run_in_threadpool(self.service.one, stream, dead_letter)
         signed_in, secret = who_of(request) is not None, self._secret(stream)
         text, exact = payload_text(row[records.PAYLOAD], secret) if signed_in else ("", False)
         return page(
@@ -158,7 +158,7 @@ class DeadLetterPages:
         )
 
     def _secret(self, stream: str) -> frozenset[str]:
-        return secret_names(self.desk.settings.streams[stream])
+        return secret_names(self.service.settings.streams[stream])
 
 
 def _named(fields: Mapping[str, str]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from tidemark.config.sections import MetricsSettings
 from tidemark.config.settings import Settings
 from tidemark.console.application import Parts, application_of
 from tidemark.console.dead_letter_pages import dead_letter_routes
-from tidemark.console.desk import DeadLetterDesk, OpenDeadLetters
+from tidemark.console.dead_letter_service import DeadLetterService, OpenDeadLetters
 from tidemark.console.lazy import Lazy
 from tidemark.console.report_pages import LateReports
 from tidemark.console.stream_pages import StreamSources
@@ -64,8 +64,8 @@ def serving(
     token = given or secrets.token_urlsafe(24)
     breakers = Breakers.of(settings)
 
-    desk = DeadLetterDesk(settings, spark)
-    dead_letters = OpenDeadLetters(desk, metrics)
+    service = DeadLetterService(settings, spark)
+    dead_letters = OpenDeadLetters(service, metrics)
 
     def look() -> list[StreamStatus]:
         for breaker in breakers.snapshots():
@@ -101,7 +101,7 @@ def serving(
             ),
             reports=reports,
             report_types=sorted(all_strategies()),
-            further=dead_letter_routes(desk),
+            further=dead_letter_routes(service),
         )
         application = application_of(parts, token=Token(token), loopback=where.is_loopback)
         server = running.enter_context(HttpServer(application, host=where.host, port=where.port))

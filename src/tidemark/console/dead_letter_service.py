@@ -25,7 +25,7 @@ COUNTED_EVERY = 30.0
 
 
 @dataclass
-class DeadLetterDesk:
+class DeadLetterService:
     """Reads and changes the dead letters of the configured streams. One change at a time; `changes` counts them.
 
     Every method raises UsageError for a stream without dead letters, or an unknown dead letter.
@@ -94,10 +94,10 @@ class OpenDeadLetters:
     """Counts the `new` dead letters by code, every COUNTED_EVERY seconds. Raises the errors of reading."""
 
     def __init__(
-        self, desk: DeadLetterDesk, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
+        self, service: DeadLetterService, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._desk, self._metrics, self._monotonic = desk, metrics, monotonic
-        self._due, self._changes = monotonic(), desk.changes
+        self._service, self._metrics, self._monotonic = service, metrics, monotonic
+        self._due, self._changes = monotonic(), service.changes
         self._codes: dict[str, list[tuple[str, int]]] = {}
 
     def codes(self, stream: str) -> list[tuple[str, int]]:
@@ -105,12 +105,12 @@ class OpenDeadLetters:
         return self._codes.get(stream, [])
 
     def count_if_due(self) -> None:
-        now, changes = self._monotonic(), self._desk.changes
+        now, changes = self._monotonic(), self._service.changes
         if now < self._due and changes == self._changes:
             return
         self._due, self._changes = now + COUNTED_EVERY, changes
-        for stream in self._desk.streams:
-            tally = self._desk.tally(stream)
+        for stream in self._service.streams:
+            tally = self._service.tally(stream)
             self._codes[stream] = [
                 (t.failure_code, t.letters) for t in tally if t.status == DeadLetterStatus.NEW
             ]
