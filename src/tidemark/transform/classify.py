@@ -20,13 +20,13 @@ from tidemark.transform.decode.udf import DECODED, decoded
 from tidemark.transform.fitting import FORMAT, fitted
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.validate import (
-    VIOLATIONS,
+    FAULTS,
     checked_enrichment,
     checked_rule,
     cob_date,
     cob_in_future,
     cob_unparsable,
-    violations_failure,
+    failure_of_faults,
 )
 
 SCHEMA_ID = "schema_id"
@@ -69,7 +69,7 @@ def _validate(frame: DataFrame, plan: DecodePlan) -> DataFrame:
     checks += [checked_rule(rule) for rule in plan.rules]
     checks += [checked_enrichment(name, expression) for name, expression, _ in plan.enriched]
     if not checks:
-        return frame.withColumn(_VIOLATIONS, F.lit(None).cast(VIOLATIONS))
+        return frame.withColumn(_VIOLATIONS, F.lit(None).cast(FAULTS))
     guarded = [F.when(sound, check).alias(f"_check{at}") for at, check in enumerate(checks)]
     found = [F.col(f"_check{at}") for at in range(len(guarded))]
     kept = [F.col(f"`{c}`") for c in frame.columns]
@@ -83,7 +83,7 @@ def _classify(frame: DataFrame, plan: DecodePlan) -> DataFrame:
     failure, wrong = _of("failure"), _of("failure").isNotNull()
     if _VIOLATIONS in frame.columns:
         violated = F.col(_VIOLATIONS).isNotNull()
-        failure = F.when(violated, violations_failure(F.col(_VIOLATIONS), _of("format"))).otherwise(failure)
+        failure = F.when(violated, failure_of_faults(F.col(_VIOLATIONS), _of("format"))).otherwise(failure)
         wrong = wrong | violated
     for_tombstone = Route.SKIPPED
     if plan.tombstones != "skip":

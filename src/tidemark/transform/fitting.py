@@ -9,12 +9,11 @@ from tidemark.contract import records
 from tidemark.contract.failure_codes import FailureCode as Code
 from tidemark.contract.routes import Route
 from tidemark.transform.limits import ESCAPED, LONGEST_NAME, Constraint, TableLimits, escaped_length
-from tidemark.transform.validate import outcome_of
+from tidemark.transform.validate import FAULTS, failure_of_faults, fault, outcome_of
 
 FORMAT = "_format"
 _WHOLE = "_classified"
 _UNFIT = "_unfit"
-_FAULT = "STRUCT<code: STRING, field: STRING, expected: STRING, found: STRING, rule: STRING, message: STRING>"
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _EXPECTED = "a value that can name a partition's folder, and comes back from it"
 _JAVA_CLASS = "[" + "".join(f"\\x{ord(c):02x}" for c in ESCAPED) + "]"
@@ -37,9 +36,10 @@ def fitted(classified: DataFrame, limits: TableLimits) -> DataFrame:
         kept_whole = [F.col(f"{_WHOLE}.{c}") for c in classified.columns]
         checked = checked.select(whole, f"{row}.*").select(*kept_whole, both.alias(_UNFIT))
     unfit = F.coalesce(F.size(F.col(_UNFIT)) > 0, F.lit(False))
+    failure = failure_of_faults(F.col(_UNFIT), F.col(FORMAT))
     changed = {
         records.ROUTE: F.when(unfit, F.lit(Route.REJECTED.value)).otherwise(F.col(records.ROUTE)),
-        records.FAILURE: F.when(unfit, _failure()).otherwise(F.col(records.FAILURE)),
+        records.FAILURE: F.when(unfit, failure).otherwise(F.col(records.FAILURE)),
         records.ROW: F.when(~unfit, F.col(records.ROW)),
     }
     kept = [c for c in classified.columns if c != FORMAT]
@@ -50,7 +50,7 @@ def _of_accepted(checks: list[Column], route: str = records.ROUTE) -> Column:
     """The faults of an accepted record; NULL of another."""
     accepted = F.col(route) == Route.ACCEPTED.value
     found = F.array_compact(F.array(*checks)) if checks else F.array()
-    return F.when(accepted, found.cast(f"ARRAY<{_FAULT}>"))
+    return F.when(accepted, found.cast(FAULTS))
 
 
 def _unfit_partition(column: str, row: str, limits: TableLimits) -> Column:
@@ -105,7 +105,8 @@ def _length(column: str, row: str) -> Column:
 
 def _partition_fault(field: str, found: Column) -> Column:
     start = f"{Code.PARTITION_VALUE}: field {field}: expected {_EXPECTED}, found "
-    return _fault(Code.PARTITION_VALUE, F.concat(F.lit(start), found), field=field, found=found)
+    message = F.concat(F.lit(start), found)
+    return fault(Code.PARTITION_VALUE, message, field=field, expected=_EXPECTED, found=found)
 
 
 def _violated(constraint: Constraint) -> Column:
@@ -113,44 +114,6 @@ def _violated(constraint: Constraint) -> Column:
     outcome = outcome_of(constraint.expression, null_is=False)
     raised = f"{constraint.name} of the table raised on this record: {constraint.expression}"
     broken = f"{constraint.name} of the table is not true: {constraint.expression}"
-    return F.when(outcome.isNull(), _fault(Code.TRANSFORM_FAILED, F.lit(raised), rule=constraint.name)).when(
-        outcome == F.lit(b"false"), _fault(Code.RULE_VIOLATED, F.lit(broken), rule=constraint.name)
+    return F.when(outcome.isNull(), fault(Code.TRANSFORM_FAILED, raised, rule=constraint.name)).when(
+        outcome == F.lit(b"false"), fault(Code.RULE_VIOLATED, broken, rule=constraint.name)
     )
-
-
-def _fault(
-    code: Code,
-    message: Column,
-    *,
-    field: str | None = None,
-    found: Column | None = None,
-    rule: str | None = None,
-) -> Column:
-    return F.struct(
-        F.lit(code.value).alias("code"),
-        F.lit(field).cast("string").alias("field"),
-        F.lit(_EXPECTED if field is not None else None).cast("string").alias("expected"),
-        (found if found is not None else F.lit(None)).cast("string").alias("found"),
-        F.lit(rule).cast("string").alias("rule"),
-        message.alias("message"),
-    )
-
-
-def _failure() -> Column:
-    faults = F.col(_UNFIT)
-    order = F.array(*[F.lit(code.value) for code in Code])
-    first = F.array_min(F.transform(faults, lambda f: F.array_position(order, f.getField("code"))))
-    listed = F.transform(
-        faults,
-        lambda f: F.struct(
-            *[f.getField(name).alias(name) for name in ("field", "expected", "found", "rule", "message")]
-        ),
-    )
-    messages = F.array_join(F.transform(F.slice(faults, 1, 5), lambda f: f.getField("message")), "; ")
-    return F.struct(
-        F.element_at(order, first.cast("int")).alias("code"),
-        F.lit("validate").alias("stage"),
-        messages.alias("message"),
-        F.col(FORMAT).alias("format"),
-        listed.alias("faults"),
-    ).cast(records.FAILURE_DDL)

@@ -13,45 +13,48 @@ from tidemark.transform.decode.scalar import FIRST_DAY, LAST_DAY
 from tidemark.transform.fields import Field
 
 COB_RULE = "cob-not-in-future"
-VIOLATION = "STRUCT<code: STRING, rule: STRING, message: STRING>"
-VIOLATIONS = f"ARRAY<{VIOLATION}>"
+FAULT = "STRUCT<code: STRING, field: STRING, expected: STRING, found: STRING, rule: STRING, message: STRING>"
+FAULTS = f"ARRAY<{FAULT}>"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _FAR = r"^(?:[+-][0-9]{4,}|[0-9]{5,})-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,Zz+-]*)?\z"
 _LISTED = 5
-"""Violations that a failure's message lists."""
+"""Faults that a failure's message lists."""
 
 
-def violation(code: Code, rule: str, message: str) -> Column:
+def fault(
+    code: Code,
+    message: Column | str,
+    *,
+    field: str | None = None,
+    expected: str | None = None,
+    found: Column | None = None,
+    rule: str | None = None,
+) -> Column:
+    """A `FAULT`."""
     return F.struct(
-        F.lit(code.value).alias("code"), F.lit(rule).alias("rule"), F.lit(message).alias("message")
+        F.lit(code.value).alias("code"),
+        F.lit(field).cast("string").alias("field"),
+        F.lit(expected).cast("string").alias("expected"),
+        (F.lit(None) if found is None else found).cast("string").alias("found"),
+        F.lit(rule).cast("string").alias("rule"),
+        F.lit(message).alias("message"),
     )
 
 
-def violations_failure(violations: Column, format_: Column) -> Column:
-    """`FAILURE_DDL` of a record that broke rules; its code is the first of them in the enum's order."""
-    messages = F.transform(violations, lambda v: v["message"])
+def failure_of_faults(faults: Column, format_: Column) -> Column:
+    """`FAILURE_DDL` of a record with these `FAULTS`; its code is the first of theirs in the enum's order."""
+    messages = F.transform(faults, lambda f: f["message"])
     more = F.size(messages) - _LISTED
     listed = F.array_join(F.slice(messages, 1, _LISTED), "; ")
     rest = F.when(more > 0, F.concat(F.lit("; and "), more.cast("string"), F.lit(" more"))).otherwise("")
-    codes = F.transform(violations, lambda v: v["code"])
-    first = F.coalesce(*[F.when(F.array_contains(codes, c.value), F.lit(c.value)) for c in Code])
-    nothing = F.lit(None).cast("string")
-    faults = F.transform(
-        violations,
-        lambda v: F.struct(
-            nothing.alias("field"),
-            nothing.alias("expected"),
-            nothing.alias("found"),
-            v["rule"].alias("rule"),
-            v["message"].alias("message"),
-        ),
-    )
+    codes = F.transform(faults, lambda f: f["code"])
+    parts = ("field", "expected", "found", "rule", "message")
     return F.struct(
-        first.alias("code"),
+        F.coalesce(*[F.when(F.array_contains(codes, c.value), F.lit(c.value)) for c in Code]).alias("code"),
         F.lit("validate").alias("stage"),
         F.concat(listed, rest).alias("message"),
         format_.alias("format"),
-        faults.alias("faults"),
+        F.transform(faults, lambda f: F.struct(*[f[part].alias(part) for part in parts])).alias("faults"),
     ).cast(records.FAILURE_DDL)
 
 
@@ -77,13 +80,13 @@ def outcome_of(expression: str, *, null_is: bool) -> Column:
 def checked_rule(rule: Rule) -> Column:
     """NULL where the rule is true or null, else its violation."""
     outcome = outcome_of(rule.expr, null_is=True)
-    broken = violation(Code.RULE_VIOLATED, rule.name, rule.message or f"not true: {rule.expr}")
-    failed = violation(Code.TRANSFORM_FAILED, rule.name, f"raised on this record: {rule.expr}")
+    broken = fault(Code.RULE_VIOLATED, rule.message or f"not true: {rule.expr}", rule=rule.name)
+    failed = fault(Code.TRANSFORM_FAILED, f"raised on this record: {rule.expr}", rule=rule.name)
     return F.when(outcome.isNull(), failed).when(outcome == F.lit(b"false"), broken)
 
 
 def checked_enrichment(name: str, expression: str) -> Column:
-    failed = violation(Code.TRANSFORM_FAILED, f"enrich.{name}", f"raised on this record: {expression}")
+    failed = fault(Code.TRANSFORM_FAILED, f"raised on this record: {expression}", rule=f"enrich.{name}")
     return F.when(raised(F.expr(expression)), failed)
 
 
@@ -102,14 +105,12 @@ def cob_unparsable(source: Field, cob: Cob) -> Column:
     """NULL, or the fault of COB text that is no date."""
     text = F.col(f"`{source.column}`")
     if not isinstance(source.shape.data_type, T.StringType):
-        return F.lit(None).cast(VIOLATION)
+        return F.lit(None).cast(FAULT)
     day = text.rlike(_DAY) & text.try_cast("date").isNotNull()
     far = text.rlike(_FAR) | (day & _day_of_text(text).isNull())
-    code = F.when(far, F.lit(Code.TIMESTAMP_OUT_OF_RANGE.value)).otherwise(Code.TIMESTAMP_UNPARSABLE.value)
-    wrong = F.struct(
-        code.alias("code"),
-        F.lit(None).cast("string").alias("rule"),
-        F.lit(f"field {source.name}: expected a COB date, yyyy-mm-dd").alias("message"),
+    message = f"field {source.name}: expected a COB date, yyyy-mm-dd"
+    wrong = F.when(far, fault(Code.TIMESTAMP_OUT_OF_RANGE, message)).otherwise(
+        fault(Code.TIMESTAMP_UNPARSABLE, message)
     )
     return F.when(text.isNotNull() & _day_of_text(text).isNull(), wrong)
 
@@ -126,9 +127,8 @@ def cob_in_future(cob: Cob) -> Column:
     Measured against the time the producer gave, so that a second run decides the same; the broker's
     append time is not the record's. Not checked where the record has no timestamp.
     """
-    late = violation(
-        Code.RULE_VIOLATED, COB_RULE, f"{cob.column} lies after the day of the record's timestamp"
-    )
+    message = f"{cob.column} lies after the day of the record's timestamp"
+    late = fault(Code.RULE_VIOLATED, message, rule=COB_RULE)
     today = F.when(
         F.col(records.TIMESTAMP_TYPE) == "create_time", day_of(F.col(records.TIMESTAMP), cob.timezone)
     )
