@@ -21,8 +21,8 @@ from tidemark.contract.events import Event, StreamObserver
 from tidemark.dev.producers import SampleRecord
 from tidemark.ingest.application import Ingest, StreamOutcome
 from tidemark.ingest.monitoring.telemetry import telemetry_of
-from tidemark.monitoring.catalogue import CATALOGUE
 from tidemark.monitoring.logging import configure_logging
+from tidemark.monitoring.metric_catalogue import CATALOGUE
 from tidemark.monitoring.metrics import Metrics
 from tidemark.monitoring.recording import MetricsObserver
 from tidemark.source.topics import KafkaAdmin

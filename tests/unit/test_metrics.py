@@ -24,7 +24,7 @@ from tidemark.contract.failures import Scope
 from tidemark.contract.marks import Marks
 from tidemark.ingest.monitoring.metrics_table import pause_after
 from tidemark.listener.meter import BreakerMetrics, Meter
-from tidemark.monitoring.catalogue import CATALOGUE, PREFIX, Kind
+from tidemark.monitoring.metric_catalogue import CATALOGUE, PREFIX, Kind
 from tidemark.monitoring.metrics import Metrics
 from tidemark.monitoring.recording import MetricsObserver
 from tidemark.monitoring.reference import PAGE, with_table

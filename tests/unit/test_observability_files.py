@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tidemark.monitoring.catalogue import CATALOGUE, Kind
+from tidemark.monitoring.metric_catalogue import CATALOGUE, Kind
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "observability"

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tidemark.monitoring.catalogue import PREFIX
 from tidemark.monitoring.health import HTTP_STATUS, Finding, Health, HealthBoard, overall
+from tidemark.monitoring.metric_catalogue import PREFIX
 from tidemark.monitoring.metrics import Metrics
 
 LIVENESS, READINESS = "/actuator/health/liveness", "/actuator/health/readiness"

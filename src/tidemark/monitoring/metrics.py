@@ -14,7 +14,7 @@ from prometheus_client.exposition import choose_encoder
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.contract.failures import Scope
 from tidemark.contract.routes import Route
-from tidemark.monitoring.catalogue import CATALOGUE, Kind, Metric
+from tidemark.monitoring.metric_catalogue import CATALOGUE, Kind, Metric
 
 BREAKER_STATES = ("CLOSED", "OPEN", "HALF_OPEN")
 OTHER = "OTHER"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidemark.monitoring.catalogue import CATALOGUE
+from tidemark.monitoring.metric_catalogue import CATALOGUE
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 BEGIN, END = "<!-- metrics: begin -->", "<!-- metrics: end -->"

@@ -17,7 +17,7 @@ from tidemark.config.decoding import Cob, CsvDialect, Format, Rule
 from tidemark.config.stream import Stream
 from tidemark.contract import records
 from tidemark.contract.errors import ConfigError
-from tidemark.transform.decode.decoders import decoder_named
+from tidemark.transform.decode.installed_decoders import decoder_named
 from tidemark.transform.expressions import type_of, unstable, unstable_as_analysed
 from tidemark.transform.fields import INTEGERS, Field, struct_of
 from tidemark.transform.limits import TableLimits, named_by_value

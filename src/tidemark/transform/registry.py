@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.config.decoding import AvroOptions, Format
 from tidemark.contract import records
 from tidemark.contract.errors import NonRetriableError, RetriableError
-from tidemark.transform.decode.decoders import decoder_named
+from tidemark.transform.decode.installed_decoders import decoder_named
 from tidemark.transform.plan import DecodePlan
 from tidemark.transform.schema_avsc import AvroSchemaError, UnusableSchema, fields_from_avro, load
 

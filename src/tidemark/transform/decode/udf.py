@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from tidemark.contract import records
 from tidemark.transform.content import headers_or_empty
 from tidemark.transform.decode.decoder import Decoder
-from tidemark.transform.decode.decoders import decoder_named
+from tidemark.transform.decode.installed_decoders import decoder_named
 from tidemark.transform.plan import DecodePlan
 
 DECODED = "_decoded"
