@@ -12,9 +12,9 @@ from pyspark.sql import Row
 from tests.stream_under_test import NAME, StreamUnderTest, stream  # noqa: F401  # a fixture
 
 from tidemark.contract.dead_letters import DEAD_LETTER_ID
+from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dead_letters.files import collectable
-from tidemark.dead_letters.kept.query import dead_letter_target, keep_dead_letters
-from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.dead_letters.replay import ReplayResult, replay
 from tidemark.dead_letters.selection import Selection
 from tidemark.source.topics import KafkaAdmin

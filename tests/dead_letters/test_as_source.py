@@ -10,7 +10,7 @@ from tests.dead_letters.conftest import DeadLetters
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.contract.dead_letters import DeadLetterStatus
-from tidemark.dead_letters.kept.query import dead_letter_target
+from tidemark.dead_letters.dlq_table.query import dead_letter_target
 from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.operations.maintain import Maintenance, maintain
 

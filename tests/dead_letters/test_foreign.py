@@ -17,7 +17,7 @@ from tidemark.cli.decode import app as decode_app
 from tidemark.contract import records
 from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters.kept.table import event
+from tidemark.dead_letters.dlq_table.table import event
 from tidemark.dead_letters.listing import tally_of
 from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.dev.producers import SampleRecord, create_topic, produce

@@ -16,7 +16,7 @@ from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
 from tidemark.dead_letters.columns import columns_of
-from tidemark.dead_letters.kept.query import dead_letter_target
+from tidemark.dead_letters.dlq_table.query import dead_letter_target
 from tidemark.dead_letters.listing import tally_of
 from tidemark.dead_letters.republish import republish
 from tidemark.dead_letters.selection import PayloadEdit, Selection

@@ -16,8 +16,8 @@ from pyspark.sql import Row, SparkSession
 from tidemark.config.destination import TableRef
 from tidemark.contract import records
 from tidemark.dead_letters.claims import claimed
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dead_letters.files import collectable
-from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.dead_letters.reading import dead_letters_of
 from tidemark.dead_letters.selection import _COORDINATES
 from tidemark.dead_letters.topic import DeadLetterTopic

@@ -15,8 +15,8 @@ from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters import replay_landing
-from tidemark.dead_letters.kept.query import dead_letter_target
-from tidemark.dead_letters.kept.table import event
+from tidemark.dead_letters.dlq_table.query import dead_letter_target
+from tidemark.dead_letters.dlq_table.table import event
 from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tidemark.config.reading.load import load_settings
 from tidemark.config.settings import Settings
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters.kept.query import dead_letter_target
+from tidemark.dead_letters.dlq_table.query import dead_letter_target
 from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.dead_letters.service import DeadLetters
 from tidemark.dev.producers import SampleRecord, produce

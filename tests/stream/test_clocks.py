@@ -15,9 +15,9 @@ from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.contract import records
 from tidemark.contract.errors import LedgerError
+from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dead_letters.files import export
-from tidemark.dead_letters.kept.query import dead_letter_target, keep_dead_letters
-from tidemark.dead_letters.kept.table import DeadLetterTable
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic
 

@@ -21,8 +21,8 @@ from tidemark.cli.app import main
 from tidemark.contract import records
 from tidemark.contract.errors import DataLoss, LedgerError
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters.kept.query import dead_letter_target, keep_dead_letters
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dev.producers import SampleRecord
 from tidemark.ingest import application as ingest_module
 from tidemark.ingest.start import decision as start_module

@@ -18,7 +18,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import UsageError
 from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters.kept.query import dead_letter_target
+from tidemark.dead_letters.dlq_table.query import dead_letter_target
 from tidemark.dev.producers import SampleRecord
 from tidemark.operations.backfill import Backfilled, backfill
 from tidemark.operations.compare import compare

@@ -17,8 +17,8 @@ from tests.stream_under_test import BAD, NAME, Reports, StreamUnderTest, good
 from tidemark.contract import failpoints as fault_points
 from tidemark.contract.errors import RetriableError
 from tidemark.contract.events import BreakerChanged, Event, Paused, StreamObserver
-from tidemark.dead_letters.kept.query import dead_letter_target, keep_dead_letters
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import admin, produce
 from tidemark.ingest.application import Ingest, StreamOutcome

@@ -21,8 +21,8 @@ from tidemark.cli.app import main
 from tidemark.config.stream import Mode
 from tidemark.contract import records
 from tidemark.contract.failpoints import POINTS
-from tidemark.dead_letters.kept.query import dead_letter_target, keep_dead_letters
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 
 Make = Callable[..., StreamUnderTest]
 # Whole JVMs start here, on a machine that may be busy.

@@ -12,7 +12,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters.kept.query import dead_letter_target, keep_dead_letters
+from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters
 from tidemark.dead_letters.replay import replay
 from tidemark.dead_letters.selection import Selection
 from tidemark.operations.backfill import backfill

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters.kept.reader_checkpoint import reader_checkpoint
+from tidemark.dead_letters.dlq_table.reader_checkpoint import reader_checkpoint
 from tidemark.platform.files import LocalFiles
 
 NAME = "topicid-tableid"

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.failpoints import BATCH_POINTS, REPLAY_POINTS
-from tidemark.dead_letters.kept.query import keep_dead_letters
+from tidemark.dead_letters.dlq_table.query import keep_dead_letters
 from tidemark.dead_letters.replay import replay
 from tidemark.dead_letters.selection import Selection
 from tidemark.dev.demo.configuration import STREAM, TOPIC

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_ID
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dead_letters.reading import dead_letters_of
 from tidemark.platform.kept_rows import kept
 from tidemark.sink.table_log import as_of_now

@@ -17,7 +17,7 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
 from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.columns import schema_of
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.platform.local_rows import rows_of
 from tidemark.transform.decode.scalar import LAST_MICROS
 

@@ -23,7 +23,7 @@ from tidemark.contract.failpoints import failpoint
 from tidemark.contract.marks import Marks
 from tidemark.contract.routes import Route
 from tidemark.dead_letters.codes import code_counts
-from tidemark.dead_letters.kept.table import DeadLetterTable, event
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable, event
 from tidemark.dead_letters.replay_landing import MarksWentBack, land_replayed, reopen_if_restored
 from tidemark.dead_letters.selection import PayloadEdit, Selection, edited
 from tidemark.platform.kept_rows import kept

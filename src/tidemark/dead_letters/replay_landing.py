@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemark.contract.failpoints import failpoint
 from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.undone import is_undone
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.platform.kept_rows import kept
 from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state

@@ -14,8 +14,8 @@ from tidemark.contract.dead_letters import (
     REPLAYED_FROM,
     DeadLetterStatus,
 )
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable, event
 from tidemark.dead_letters.headers import for_sink
-from tidemark.dead_letters.kept.table import DeadLetterTable, event
 from tidemark.dead_letters.replay import MOST_FAILURES
 from tidemark.dead_letters.selection import PayloadEdit, Selection, edited
 from tidemark.platform.kept_rows import kept

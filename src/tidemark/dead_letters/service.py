@@ -15,9 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidemark.config.settings import Settings
 from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import UsageError
+from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters, start_dead_letters
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable, event
 from tidemark.dead_letters.files import collectable, export, import_dead_letters
-from tidemark.dead_letters.kept.query import dead_letter_target, keep_dead_letters, start_dead_letters
-from tidemark.dead_letters.kept.table import DeadLetterTable, event
 from tidemark.dead_letters.listing import Listed, Place, Tally, listed, page_of, tally_of
 from tidemark.dead_letters.replay import ReplayResult, replay
 from tidemark.dead_letters.republish import republish

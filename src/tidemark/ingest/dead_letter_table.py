@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
-from tidemark.dead_letters.kept.query import keep_dead_letters, start_dead_letters
+from tidemark.dead_letters.dlq_table.query import keep_dead_letters, start_dead_letters
 from tidemark.ingest.query import stop
 from tidemark.resilience.error_info import error_info_of
 from tidemark.streams.target import Target

@@ -17,8 +17,8 @@ from tidemark.contract.backoff import Backoff
 from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import ShutdownRequested
 from tidemark.contract.failure_codes import FailureCode
-from tidemark.dead_letters.kept.query import keep_dead_letters
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.query import keep_dead_letters
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dead_letters.replay import replay
 from tidemark.dead_letters.selection import Selection
 from tidemark.ingest.availability import TABLE

@@ -12,7 +12,7 @@ from tidemark.contract import records
 from tidemark.contract.errors import LedgerError, RetriableError
 from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.log_files import log_of

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.config.destination import TableRef
 from tidemark.contract.dead_letters import DEAD_LETTER_ID, DeadLetterStatus
 from tidemark.contract.errors import UsageError
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.files import files_at
 from tidemark.platform.kept_rows import kept

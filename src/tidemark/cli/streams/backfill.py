@@ -35,7 +35,7 @@ def backfill(
     as_json: AsJson = False,
 ) -> None:
     """Rows with other values today are corrected, missing ones are added; none is deleted."""
-    from tidemark.dead_letters.kept.query import dead_letter_target
+    from tidemark.dead_letters.dlq_table.query import dead_letter_target
     from tidemark.operations.backfill import backfill as correct
     from tidemark.platform.open_session import session_for
     from tidemark.source.topics import KafkaAdmin

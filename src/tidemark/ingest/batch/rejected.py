@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tidemark.contract import records
 from tidemark.contract.correlation import correlation_id_of
 from tidemark.contract.routes import Route
-from tidemark.dead_letters.kept.oversized import keep_oversized
+from tidemark.dead_letters.dlq_table.oversized import keep_oversized
 from tidemark.dead_letters.topic import REJECTED_COLUMNS, DeadLetterTopic
 from tidemark.ingest.batch.counts import LARGEST_CARRIED_BYTES, BatchCounts
 from tidemark.ingest.batch.new_offsets import IS_NEW

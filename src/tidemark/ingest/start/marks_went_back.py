@@ -6,7 +6,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.platform.local_rows import no_rows
 from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state

@@ -14,8 +14,8 @@ from tidemark.contract.errors import ConfigError, ShutdownRequested
 from tidemark.contract.failpoints import failpoint
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters.claims import claimed
-from tidemark.dead_letters.kept.reader_checkpoint import reader_checkpoint
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.reader_checkpoint import reader_checkpoint
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.platform.files import files_at
 from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.retry import Retrier, Sleep, retrier_for, sleep_through

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
 from tidemark.dead_letters.columns import columns_of
-from tidemark.dead_letters.kept.table import DeadLetterTable
+from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dead_letters.topic import DeadLetterTopic
 from tidemark.platform.kept_rows import kept
 
