@@ -79,7 +79,7 @@ def _is_moment(tokens: list[str], at: int) -> bool:
 
 
 def unstable_as_analysed(expressions: Mapping[str, str], empty: DataFrame) -> dict[str, str]:
-    """Of the expressions that are no function of the record alone as Spark analyses them, why, by their key.
+    """Of the expressions that are not a function of the record alone as Spark analyses them, why, by their key.
 
     In: expressions that have a type over the columns of `empty`, a frame without rows. Two questions to Spark
     for all of them where nothing is wrong.

@@ -91,7 +91,7 @@ def checked_enrichment(name: str, expression: str) -> Column:
 
 
 def cob_date(source: Field, cob: Cob) -> Column:
-    """The COB date of a DATE, TIMESTAMP or STRING field; NULL where there is none or the text is no date."""
+    """The COB date of a DATE, TIMESTAMP or STRING field; NULL where there is none or the text is not a date."""
     value = F.col(f"`{source.column}`")
     kind = source.shape.data_type
     if isinstance(kind, T.DateType):
@@ -102,7 +102,7 @@ def cob_date(source: Field, cob: Cob) -> Column:
 
 
 def cob_unparsable(source: Field, cob: Cob) -> Column:
-    """NULL, or the fault of COB text that is no date."""
+    """NULL, or the fault of COB text that is not a date."""
     text = F.col(f"`{source.column}`")
     if not isinstance(source.shape.data_type, T.StringType):
         return F.lit(None).cast(FAULT)

@@ -70,7 +70,7 @@ def number(text: str, kind: T.DataType) -> Value | Code:
         return _decimal(_digits(text), kind)
     bits = _BITS[type(kind)]
     try:
-        # The usual one: a fraction or an exponent is no literal of Python's int.
+        # The usual one: a text with a fraction or an exponent is not a literal of Python's int.
         whole = int(text) if len(text) < 20 else _whole(_digits(text))
     except ValueError:
         whole = _whole(_digits(text))
@@ -117,7 +117,7 @@ def _decimal(n: _Digits, kind: T.DecimalType) -> Decimal | Code:
 
 def _single(value: float, text: str) -> float:
     """The nearest float of 32 bits. Rounding a rounded double again would miss it, so the double is made odd
-    where it is not exact: then it is no midpoint, and lies on the number's own side of one.
+    where it is not exact: then it is not a midpoint, and lies on the number's own side of one.
     """
     if value == 0 or not isfinite(value):
         return value
@@ -209,7 +209,7 @@ def datetime_value(text: str, kind: T.DataType) -> date | datetime | Code:
 
 
 def _days(year: int, month: int, day_: int) -> int | None:
-    """Days since 1970; None for a day that no month has. The year 0 is one, and too early."""
+    """Days since 1970; None for an invalid day. The year 0 is one, and too early."""
     try:
         ordinal = date(year or 400, month, day_).toordinal()
     except ValueError:
@@ -218,7 +218,7 @@ def _days(year: int, month: int, day_: int) -> int | None:
 
 
 def _micros_of_day(found: re.Match[str]) -> int | None:
-    """Microseconds since the day's midnight, less the offset; None for a time or an offset that is none."""
+    """Microseconds since the day's midnight, less the offset; None for an invalid time or offset."""
     hour, minute, second, fraction, way, hours, minutes = found.group(4, 5, 6, 7, 9, 10, 11)
     if hour is None:
         return 0

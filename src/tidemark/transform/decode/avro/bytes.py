@@ -39,13 +39,13 @@ class NoSymbol(NamedTuple):
 
 
 class NoDecimal(NamedTuple):
-    """So many bytes that are no decimal of its type's digits."""
+    """Bytes that are not a decimal of its type's digits, by their number."""
 
     size: int
 
 
 class NoText(bytes):
-    """A map's key that is no UTF-8."""
+    """A map's key that is not UTF-8."""
 
 
 def reader_of(node: Node, made: dict[int, Read] | None = None) -> Read:

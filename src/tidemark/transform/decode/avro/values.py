@@ -244,7 +244,7 @@ def _plain(value: Any, seen: Shape) -> Any:
 
 
 def has_no_text(value: Any, seen: Shape, *, keys_only: bool) -> bool:
-    """Whether there is text in a value that is no UTF-8: in keys of maps, which no column's own check sees,
+    """Whether a value holds text that is not UTF-8: in keys of maps, which no column's own check sees,
     and everywhere in what is kept.
     """
     if isinstance(value, dict):

@@ -22,7 +22,7 @@ from tidemark.transform.decode.usual_forms import binary_or_time, form_of, patte
 from tidemark.transform.fields import INTEGERS, Field, Shape
 
 _IN_VALUES = frozenset(ascii_letters + digits + "+-./:= ")
-"""Characters of values that are no text: where one of them delimits or quotes, there is no fast lane."""
+"""Characters of values other than text: where one of them delimits or quotes, there is no fast lane."""
 _LINE_ENDS = "\r\n"
 FEW = 48
 """Fewer records than this are decided sooner than the pattern is compiled for their batch."""
