@@ -15,7 +15,7 @@ from tidemark.contract.dead_letters import DEAD_LETTER_ID
 from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dead_letters.files import collectable
-from tidemark.dead_letters.replay import ReplayResult, replay
+from tidemark.dead_letters.replay import Replay, ReplayResult
 from tidemark.dead_letters.selection import Selection
 from tidemark.source.topics import KafkaAdmin
 
@@ -39,7 +39,8 @@ class DeadLetters:
     ) -> ReplayResult:
         settings = self.stream.settings(**(options or {}))
         target = dead_letter_target(self.stream.spark, settings, NAME, run=uuid.uuid4().hex)
-        return replay(self.stream.spark, KafkaAdmin(settings.kafka), target, selection or Selection(), **how)
+        one = Replay(self.stream.spark, KafkaAdmin(settings.kafka), target, **how)
+        return one.of(selection or Selection())
 
     def rows(self) -> list[Row]:
         return sorted(

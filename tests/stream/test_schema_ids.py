@@ -13,7 +13,7 @@ from tidemark.contract.errors import TidemarkError
 from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters
-from tidemark.dead_letters.replay import replay
+from tidemark.dead_letters.replay import Replay
 from tidemark.dead_letters.selection import Selection
 from tidemark.operations.backfill import backfill
 from tidemark.source.topics import KafkaAdmin
@@ -74,7 +74,7 @@ def test_new_schema_ids_widen_the_plan_before_a_commit_when_a_registry_has_them(
         keep_dead_letters(flow.spark, flow.settings(), target)
         unknown = Selection(codes=("UNKNOWN_SCHEMA_ID",))
         admin = KafkaAdmin(flow.settings().kafka)
-        assert replay(flow.spark, admin, target, unknown, by="test").resolved == 1, (
+        assert Replay(flow.spark, admin, target, by="test").of(unknown).resolved == 1, (
             "its id is registered by now"
         )
         assert landed(flow) == [(1, None), (2, "x"), (3, None), (4, None), (6, None)]

@@ -89,8 +89,8 @@ def replaying(
     monkeypatch.setattr(outage_replay, "over_connect", lambda _: False)
     monkeypatch.setattr(
         outage_replay,
-        "replay",
-        lambda *_, **__: SimpleNamespace(waiting=outcomes.pop(0)(one._ending)),
+        "Replay",
+        lambda *_, **__: SimpleNamespace(of=lambda _: SimpleNamespace(waiting=outcomes.pop(0)(one._ending))),
     )
 
     def commit(_: object, ledger: HeldLedger, *__: object) -> None:

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.failpoints import BATCH_POINTS, REPLAY_POINTS
 from tidemark.dead_letters.dlq_table.query import keep_dead_letters
-from tidemark.dead_letters.replay import replay
+from tidemark.dead_letters.replay import Replay
 from tidemark.dead_letters.selection import Selection
 from tidemark.dev.demo.configuration import STREAM, TOPIC
 from tidemark.dev.producers import admin
@@ -186,9 +186,8 @@ def _replay(site: SoakSite) -> None:
     for attempt in range(1, _TRIES + 1):
         try:
             keep_dead_letters(site.spark, site.settings, target)
-            replay(
-                site.spark, site.admin, target, Selection(limit=5_000), by="another program", most_failures=99
-            )
+            how = Replay(site.spark, site.admin, target, by="another program", most_failures=99)
+            how.of(Selection(limit=5_000))
             return
         except (TidemarkError, PySparkException):
             if attempt == _TRIES:

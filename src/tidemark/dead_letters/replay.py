@@ -64,73 +64,60 @@ class ReplayResult:
         return asdict(self)
 
 
-def replay(
-    spark: SparkSession,
-    admin: KafkaAdmin,
-    target: Target,
-    selection: Selection,
-    *,
-    edit: PayloadEdit | None = None,
-    dry_run: bool = False,
-    by: str = "tidemark",
-    most_failures: int = MOST_FAILURES,
-    progress: Callable[[str], None] = lambda step: None,
-) -> ReplayResult:
-    """Decode, validate and classify the chosen dead letters with today's schema and rules; land the accepted.
+@dataclass(frozen=True)
+class Replay:
+    """Decodes, validates and classifies dead letters with today's schema and rules, and lands the accepted.
 
     A dead letter is resolved once its row is in the table; one that fails again stays new, and is parked after
     `most_failures` failed replays. Killed anywhere and run again, nothing lands twice. Payloads stay with
     Spark: the driver sees counts. `dry_run` counts what would happen and changes nothing.
-
-    Raises UsageError where nothing can be replayed this way, LedgerError without a table or marks,
-    RetriableError where the stream's marks went back during each of several attempts.
     """
-    one = _Replay(
-        spark,
-        target,
-        _table_of(spark, target),
-        edit=edit,
-        dry_run=dry_run,
-        by=by,
-        most_failures=most_failures,
-        progress=progress,
-    )
-    for _ in range(_MOST_STARTS):
-        try:
-            return one.run(admin.describe(target.stream.kafka_topic), selection)
-        except MarksWentBack:
-            log.warning("the stream's marks went back; the replay begins again", stream=target.name)
-    raise RetriableError(f"the marks of {target.table} went back during each of {_MOST_STARTS} replays")
 
-
-def _table_of(spark: SparkSession, target: Target) -> DeadLetterTable:
-    if target.stream.idempotency.merge_keys:
-        raise UsageError(
-            f"{target.table} holds one row per entity: an old version cannot be put back by its coordinates",
-            "use --republish: the record goes to the topic again and is merged by its order",
-        )
-    table = DeadLetterTable(target.table)
-    if not table.exists(spark):
-        raise UsageError(
-            f"there is no table {table.facts} yet", "tidemark dead-letters stream makes and fills it"
-        )
-    return table
-
-
-@dataclass(frozen=True)
-class _Replay:
     spark: SparkSession
+    admin: KafkaAdmin
     target: Target
-    table: DeadLetterTable
     _: KW_ONLY
-    edit: PayloadEdit | None
-    dry_run: bool
-    by: str
-    most_failures: int
-    progress: Callable[[str], None]
+    edit: PayloadEdit | None = None
+    dry_run: bool = False
+    by: str = "tidemark"
+    most_failures: int = MOST_FAILURES
+    progress: Callable[[str], None] = lambda step: None
 
-    def run(self, topic: Topic, selection: Selection) -> ReplayResult:
-        """One attempt. Raises MarksWentBack where the chosen records are the stream's to land again."""
+    def of(self, selection: Selection) -> ReplayResult:
+        """Replays the chosen dead letters.
+
+        Raises UsageError where nothing can be replayed this way, LedgerError without a table or marks,
+        RetriableError where the stream's marks went back during each of several attempts.
+        """
+        self._check()
+        for _ in range(_MOST_STARTS):
+            try:
+                return self._attempt(self.admin.describe(self.target.stream.kafka_topic), selection)
+            except MarksWentBack:
+                log.warning("the stream's marks went back; the replay begins again", stream=self.target.name)
+        raise RetriableError(
+            f"the marks of {self.target.table} went back during each of {_MOST_STARTS} replays"
+        )
+
+    @property
+    def table(self) -> DeadLetterTable:
+        return DeadLetterTable(self.target.table)
+
+    def _check(self) -> None:
+        if self.target.stream.idempotency.merge_keys:
+            raise UsageError(
+                f"{self.target.table} holds one row per entity: an old version cannot be put back by its"
+                " coordinates",
+                "use --republish: the record goes to the topic again and is merged by its order",
+            )
+        if not self.table.exists(self.spark):
+            raise UsageError(
+                f"there is no table {self.table.facts} yet",
+                "tidemark dead-letters stream makes and fills it",
+            )
+
+    def _attempt(self, topic: Topic, selection: Selection) -> ReplayResult:
+        """Raises MarksWentBack where the chosen records are the stream's to land again."""
         decode = within_its_table(self.spark, self.target).decode
         assert decode is not None
         state = completed_state(self.spark, self.target, topic)

@@ -19,7 +19,7 @@ from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable, event
 from tidemark.dead_letters.files import collectable, export, import_dead_letters
 from tidemark.dead_letters.listing import Listed, Place, Tally, listed, page_of, tally_of
-from tidemark.dead_letters.replay import ReplayResult, replay
+from tidemark.dead_letters.replay import Replay, ReplayResult
 from tidemark.dead_letters.republish import republish
 from tidemark.dead_letters.selection import PayloadEdit, Selection
 from tidemark.platform.kept_rows import kept
@@ -93,16 +93,9 @@ class DeadLetters:
         progress: Callable[[str], None] = lambda step: None,
     ) -> ReplayResult:
         """Replays the chosen dead letters straight into the table."""
-        return replay(
-            self.spark,
-            KafkaAdmin(self.settings.kafka),
-            self.target,
-            selection,
-            edit=edit,
-            dry_run=dry_run,
-            by=by,
-            progress=progress,
-        )
+        admin = KafkaAdmin(self.settings.kafka)
+        how = Replay(self.spark, admin, self.target, edit=edit, dry_run=dry_run, by=by, progress=progress)
+        return how.of(selection)
 
     def republish(
         self, selection: Selection, *, edit: PayloadEdit | None = None, dry_run: bool = False, by: str

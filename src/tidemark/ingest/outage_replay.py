@@ -19,7 +19,7 @@ from tidemark.contract.errors import ShutdownRequested
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dead_letters.dlq_table.query import keep_dead_letters
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
-from tidemark.dead_letters.replay import replay
+from tidemark.dead_letters.replay import Replay
 from tidemark.dead_letters.selection import Selection
 from tidemark.ingest.availability import TABLE
 from tidemark.ingest.batch.held_ledger import HeldLedger
@@ -138,8 +138,8 @@ class OutageReplay:
                 self.spark, self.settings, self.target, reader="outage-letters", ending=self._ending
             )
             admin = self.ledger.plan.admin
-            selection = Selection(codes=(OUTAGE,))
-            done = replay(self.spark, admin, self.target, selection, by=BY, progress=self._go_on)
+            how = Replay(self.spark, admin, self.target, by=BY, progress=self._go_on)
+            done = how.of(Selection(codes=(OUTAGE,)))
             if done.waiting:
                 return False
             self.ledger.replayed = max(self.ledger.replayed, due)
