@@ -1,4 +1,4 @@
-"""Versions that RESTOREs took back: which they are, and that every commit passes them on."""
+"""Versions that RESTOREs took back: which they are, and what every commit passes on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from tidemark.source.checkpoint import Position
 from tidemark.streams.completed import with_completed
 from tidemark.streams.generation import Opening
 
-NEWEST = LedgerCommit(CommitKind.BATCH, "s", "t", "run/1/1", 3, 2, checkpoint="kafka-native-1-x")
+NEWEST = LedgerCommit(
+    CommitKind.BATCH, "s", "t", "run/1/1", 3, 2, checkpoint="kafka-native-1-x", replay_due=3
+)
 STATE = LedgerState(
     version=9,
     newest=NEWEST,
@@ -56,7 +58,7 @@ def test_ranges_stay_few_and_forget_no_version_when_restores_are_many() -> None:
     assert not is_undone(998, undone)
 
 
-def test_undone_versions_and_the_seq_of_replays_are_passed_on_by_later_commits() -> None:
+def test_what_the_ledger_holds_is_passed_on_by_later_commits_whatever_opens_it() -> None:
     plan: Any = SimpleNamespace(
         stream="s", run="r", topic=SimpleNamespace(id="t"), table=TableRef(path="t"), checkpoint_id="c"
     )
@@ -64,6 +66,7 @@ def test_undone_versions_and_the_seq_of_replays_are_passed_on_by_later_commits()
     opened = Opening("open").commit(STATE, stream="s", run="r", topic_id="t")
     for commit in (batch, opened):
         assert (commit.undone, commit.replay_seq) == (((2, 4),), 7)
+        assert commit.replay_due == 3, "an outage's dead letters stay due"
 
 
 def test_all_versions_are_undone_when_a_table_is_adopted_to_land_all_again() -> None:
