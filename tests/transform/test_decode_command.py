@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.schema_registry import Registry, framed
 from tests.transform.test_csv_avro import DDL, WRITER, avro, order
 
 from tidemark.cli.app import main
@@ -106,3 +107,28 @@ def test_what_becomes_of_a_file_is_a_table_for_people(
     assert "accepted" in capsys.readouterr().out
     assert main(["decode", "--stream", "people", str(tmp_path / "no.json"), "--config", str(config)]) == 2
     assert "cannot read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rules", [[], [{"name": "positive", "expr": "a > 0"}]], ids=["plain", "with Spark"])
+def test_the_registry_is_asked_for_a_schema_that_is_in_no_file(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], rules: list[dict[str, str]]
+) -> None:
+    for name, payload in (("known", framed(2, b"\x04\x02x")), ("unknown", framed(9, b"\x02"))):
+        (tmp_path / f"{name}.avro").write_bytes(payload)
+    with Registry() as registry:
+        stream = {
+            "kafka-topic": "numbers",
+            "supported-formats": ["AVRO"],
+            "schema": {"ddl": "a INT, b STRING"},
+            "avro": {"framing": "confluent", "registry": registry.url},
+            "rules": rules,
+            "destination": {"bucket": "./lake", "path": "numbers"},
+        }
+        kafka = {"bootstrap-servers": "127.0.0.1:9", "consumer": {"group-id": "g"}}
+        config = tmp_path / "tidemark.yml"
+        config.write_text(json.dumps({"kafka": kafka, "connector": {"topics": {"numbers": stream}}}))
+        files = [str(tmp_path / f"{name}.avro") for name in ("known", "unknown")]
+        assert main(["decode", "--stream", "numbers", *files, "--config", str(config), "--json"]) == 0
+    known, unknown = json.loads(capsys.readouterr().out)
+    assert (known["row"]["a"], known["row"]["b"]) == (2, "x")
+    assert unknown["code"] == "UNKNOWN_SCHEMA_ID"

@@ -307,6 +307,30 @@ def test_clients_that_say_nothing_neither_keep_others_out_nor_their_connection(
     assert served.client.get("/actuator/health/liveness").json() == {"status": "UP"}
 
 
+def test_silent_clients_make_room_at_once_when_there_are_too_many(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 5)
+    monkeypatch.setattr(serving, "REQUEST_WITHIN", 60)
+    silent = [socket.create_connection(("127.0.0.1", served.server.port)) for _ in range(12)]
+
+    def is_open(one: socket.socket) -> bool:
+        one.settimeout(0.1)
+        try:
+            return one.recv(1) != b""
+        except ConnectionError:
+            return False
+        except TimeoutError:
+            return True
+
+    deadline = time.monotonic() + 20
+    while (left := sum(map(is_open, silent))) > 5:
+        assert time.monotonic() < deadline, left
+    assert left == 5
+    for one in silent:
+        one.close()
+
+
 def test_clients_that_send_slowly_or_take_nothing_are_hung_up_on_and_keep_nobody_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

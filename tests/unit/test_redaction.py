@@ -93,6 +93,10 @@ def test_a_secret_never_survives_wherever_it_is_planted(shape: str, data: st.Dat
     ("text", "masked"),
     [
         ('{"password": "a\\"b", "user": "u"}', '{"password": "********", "user": "u"}'),
+        (
+            'x.LoginModule required password="a\\"b" user="u";',
+            'x.LoginModule required password="********" user="u";',
+        ),
         ("sasl_password=abc user=u", "sasl_password=******** user=u"),
         ("user=u&password=abc&ssl=true", "user=u&password=********&ssl=true"),
         ("{user=u, password=abc, ssl=true}", "{user=u, password=********, ssl=true}"),

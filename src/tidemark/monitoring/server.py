@@ -34,8 +34,10 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self.waited_since = self.loop.time()
         self._look_again()
-        waited_for = [c for c in self.connections if isinstance(c, Connection) and c.waited_for]
-        if len(self.connections) > MOST_CONNECTIONS and waited_for:
+        # One that is hung up on counts until its turn in the loop: of many new clients at once, each takes another's.
+        connected = [c for c in self.connections if not c.transport.is_closing()]
+        waited_for = [c for c in connected if isinstance(c, Connection) and c.waited_for]
+        if len(connected) > MOST_CONNECTIONS and waited_for:
             min(waited_for, key=lambda c: c.waited_since).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
