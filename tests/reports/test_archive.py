@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pyarrow as pa
@@ -21,6 +23,7 @@ from tidemark.reports.archive.archive import Archive, ArchiveDamaged, Report
 from tidemark.reports.archive.objects import ObjectStore, open_objects
 from tidemark.reports.assembly import open_store
 from tidemark.reports.requests.request import ReportRequest
+from tidemark.reports.sweeper import Sweeper
 
 REQUEST = {"requestId": "r-1", "reportType": "ECHO"}
 KILLED_IN_A_WRITE = """
@@ -125,7 +128,8 @@ def test_no_report_of_another_database_is_swept(which: str, objects: ObjectStore
     def asked(number: int, at: str = "2026-01-01T00:00:00Z") -> ReportRequest:
         return ReportRequest(f"r-{number}", "ECHO", "ann", "{}", at)
 
-    archive = Archive(objects)
+    settings = Reports(database=f"sqlite:///{tmp_path / 'status.db'}")
+    archive = Archive(objects, now=lambda: time.time() + 2 * settings.archive.orphan_grace)
     for number in (1, 2):
         wire = {**json.loads(asked(number).to_wire()), "correlationId": "c"}
         archive.put(report(number), request=wire, inputs={})
@@ -136,12 +140,13 @@ def test_no_report_of_another_database_is_swept(which: str, objects: ObjectStore
         "an older copy": ([asked(1)], 1),
         "another one, of equal ids": ([asked(1, "2026-05-05T00:00:00Z")], 0),
     }[which]
-    store = open_store(Reports(database=f"sqlite:///{tmp_path / 'status.db'}"))
+    store = open_store(settings)
     for request in known:
         store.submit(request, correlation_id="c")
-    for _ in range(2):
-        archive.sweep(store.referenced, store.has_asked, grace=-5)
+    publisher: Any = None  # nothing is to be published again
+    orphans = [Sweeper(store, publisher, settings, archive=archive).sweep().orphans for _ in range(2)]
     store.engine.dispose()
+    assert orphans == [swept, 0]
     assert len(before) == 2
     assert len(before - archive.refs()) == swept, "only of a request that it knows and refers to no more"
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -20,10 +22,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from tidemark.config.reading.load import parse_settings
 from tidemark.contract.errors import RestartStream, RetriableError, ShutdownRequested, UsageError
 from tidemark.contract.events import DestinationTried, Event, StreamObserver, StreamsExpected, StreamStarted
 from tidemark.contract.marks import Marks
 from tidemark.ingest.availability import Availability
+from tidemark.ingest.monitoring import health_checks, telemetry
 from tidemark.monitoring import server as serving
 from tidemark.monitoring.access import Authentication, Token
 from tidemark.monitoring.actuator import WITHOUT_TOKEN, actuator_routes
@@ -86,6 +90,30 @@ def test_a_process_is_not_ready_until_every_stream_has_started() -> None:
         assert name in found["started"].details["waiting"]  # type: ignore[operator]
         observer.emit(StreamStarted(name, "t", "i", "x", Marks(), fresh=True))
     assert board.readiness()[0] is Health.UP
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_endpoint_of_an_ingest_says_ready_when_every_stream_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, begun: bool
+) -> None:
+    for dependency in ("kafka", "storage"):
+        monkeypatch.setattr(health_checks, dependency, lambda *_: {})
+    monkeypatch.setattr(telemetry, "_looked", lambda *_: [])
+    text = {"kafka": {"bootstrap-servers": "b:9092"}, "metrics": {"enabled": True, "port": 0}}
+    place = {"bucket": str(tmp_path), "path": "orders"}
+    orders = {"kafka-topic": "orders", "schema": {"ddl": "id INT"}, "destination": place}
+    settings = parse_settings(
+        json.dumps({**text, "connector": {"topics": {"orders": orders}}}), root=tmp_path
+    )
+    spark: Any = SimpleNamespace()
+    with telemetry.telemetry_of(settings, spark) as found, httpx.Client(base_url=str(found.url)) as client:
+        (observer,) = found.observers
+        observer.emit(StreamsExpected(("orders",)))
+        if begun:
+            observer.emit(StreamStarted("orders", "t", "i", "x", Marks(), fresh=True))
+        assert client.get("/actuator/health/readiness").status_code == (200 if begun else 503)
+        waiting = client.get("/actuator/health/started").json().get("details")
+        assert waiting == (None if begun else {"waiting": ["orders"]})
 
 
 @pytest.mark.parametrize(
