@@ -87,10 +87,16 @@ def replaying(
     one.interrupted = interrupted  # type: ignore[attr-defined]
     monkeypatch.setattr(outage_replay, "keep_dead_letters", lambda *_, **__: None)
     monkeypatch.setattr(outage_replay, "over_connect", lambda _: False)
+
+    def of(progress: Callable[[str], None]) -> SimpleNamespace:
+        waiting = outcomes.pop(0)(one._ending)
+        progress("land")
+        return SimpleNamespace(waiting=waiting)
+
     monkeypatch.setattr(
         outage_replay,
         "Replay",
-        lambda *_, **__: SimpleNamespace(of=lambda _: SimpleNamespace(waiting=outcomes.pop(0)(one._ending))),
+        lambda *_, progress, **__: SimpleNamespace(of=lambda _: of(progress)),
     )
 
     def commit(_: object, ledger: HeldLedger, *__: object) -> None:
@@ -157,9 +163,9 @@ def test_an_end_waits_for_it_within_a_bound(monkeypatch: pytest.MonkeyPatch, *, 
 
     def hang(ending: threading.Event) -> int:
         (ending if listens else hanging).wait(30)
-        return 1
+        return 0
 
-    one, _, _ = replaying(monkeypatch, [hang])
+    one, _, recorded = replaying(monkeypatch, [hang])
     monkeypatch.setattr(outage_replay, "_GRACE_S", 0.3)
     one()
     stopping = threading.Event()
@@ -171,6 +177,9 @@ def test_an_end_waits_for_it_within_a_bound(monkeypatch: pytest.MonkeyPatch, *, 
     assert bool(one.interrupted) is not listens  # type: ignore[attr-defined]
     one()
     hanging.set()
+    assert one._thread is not None
+    one._thread.join(10)
+    assert recorded == [], "it goes no further: the next start does it again"
 
 
 def test_over_connect_the_log_is_asked_now_and_then_as_the_batches_run_elsewhere(
