@@ -41,8 +41,10 @@ def test_all_records_are_handed_over_when_the_topic_is_created_again_under_a_bat
     one = scene()
     one.fill([3])
     reached, go_on = threading.Event(), threading.Event()
+    ids: list[str] = []
 
     def handler(batch: Batch) -> None:
+        ids.append(batch.topic_ids[one.topic])
         reached.set()
         go_on.wait(30)
 
@@ -56,9 +58,10 @@ def test_all_records_are_handed_over_when_the_topic_is_created_again_under_a_bat
     assert one.committed() == {}
     one.running.clear()
     one.executions.clear()
-    one.listen()
+    one.listen(handler)
     one.wait_committed({0: sent})
     assert one.seen == [(0, offset) for offset in range(sent)]
+    assert len(set(ids)) == 2, "a job's run of the former topic's batch is not taken for one of the new topic"
 
 
 @pytest.mark.guarantee("case: kafka-03", "consumers: transactions")

@@ -25,9 +25,11 @@ from starlette.routing import Route
 from tidemark.config.reading.load import parse_settings
 from tidemark.contract.errors import RestartStream, RetriableError, ShutdownRequested, UsageError
 from tidemark.contract.events import DestinationTried, Event, StreamObserver, StreamsExpected, StreamStarted
+from tidemark.contract.failures import Action
 from tidemark.contract.marks import Marks
 from tidemark.ingest.availability import Availability
 from tidemark.ingest.monitoring import health_checks, telemetry
+from tidemark.ingest.observers import notify_retries
 from tidemark.monitoring import server as serving
 from tidemark.monitoring.access import Authentication, Token
 from tidemark.monitoring.actuator import WITHOUT_TOKEN, actuator_routes
@@ -46,7 +48,9 @@ from tidemark.monitoring.metrics import Metrics
 from tidemark.monitoring.recording import MetricsObserver
 from tidemark.monitoring.server import HttpServer
 from tidemark.resilience.breakers import Breakers
-from tidemark.resilience.retry import Retrier
+from tidemark.resilience.classification import Classifier
+from tidemark.resilience.error_info import error_info_of
+from tidemark.resilience.retry import Attempt, Retrier
 
 SOURCE = Path(serving.__file__).parents[1]
 
@@ -145,6 +149,26 @@ def test_a_failed_try_of_the_table_is_reported_when_the_failure_is_its_own(
             availability.attempt(destination, fail)
     availability.attempt("table", lambda: None)
     assert [e for d, e in tried if d == "table"] == ([reported, None] if reported else [None])
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "told"),
+    [
+        ("append", ConnectionError("reset"), "ConnectionError: reset"),
+        ("read the log of t", ConnectionError("reset"), "ConnectionError: reset"),
+        ("append", KafkaException(KafkaError(KafkaError._TRANSPORT)), None),
+        ("publish dead letters", ConnectionError("reset"), None),
+    ],
+)
+def test_an_attempt_that_is_repeated_is_the_tables_only_where_writing_it_failed(
+    step: str, error: Exception, told: str | None
+) -> None:
+    observer = MetricsObserver(Metrics())
+    observer.emit(StreamStarted("orders", "t", "i", "x", Marks(), fresh=True))
+    decision = Classifier().classify(error)
+    assert decision.action is Action.RETRY
+    notify_retries("orders", observer)(Attempt(step, 1, 0.1, decision, error_info_of(error)))
+    assert observer.outcomes() == {"orders": told}
 
 
 def test_the_worst_indicator_is_the_health() -> None:
