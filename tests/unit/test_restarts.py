@@ -1,6 +1,11 @@
-"""When a stream starts again after a failure, and where a checkpoint counts as lying on the table's store."""
+"""When a stream starts again after a failure, when its batch waits instead of becoming dead letters, and where a
+checkpoint counts as lying on the table's store.
+"""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +18,7 @@ from tidemark.contract.errors import (
     RetriesExhausted,
 )
 from tidemark.contract.failures import Action, Decision, Scope
-from tidemark.ingest.batch.outage import on_one_store
+from tidemark.ingest.batch.outage import may_dead_letter, on_one_store
 from tidemark.ingest.restarts import MOST_IN_A_ROW, RestartPolicy
 from tidemark.resilience.classification import Classifier
 
@@ -70,3 +75,31 @@ def test_the_checkpoint_is_on_the_tables_store_when_both_are_in_one_bucket(
 ) -> None:
     ref = TableRef(path=table) if table else TableRef(name="main.bronze.orders")
     assert on_one_store(ref, checkpoint) is same
+
+
+@pytest.mark.parametrize(
+    ("changed", "may"),
+    [
+        ({}, True),
+        # A version that lands later could not be told from the newest one.
+        ({"idempotency": SimpleNamespace(merge_keys=("id",))}, False),
+        ({"processing": SimpleNamespace(on_exhausted="pause")}, False),
+        ({"dead_letters": None}, False),
+        ({"checkpoint": SimpleNamespace(path="s3a://lake/checkpoints")}, False),
+    ],
+)
+def test_a_batch_of_an_outage_waits_where_its_dead_letters_could_not_land(
+    changed: dict[str, Any], may: bool
+) -> None:
+    plan: Any = SimpleNamespace(
+        **{
+            "idempotency": SimpleNamespace(merge_keys=()),
+            "processing": SimpleNamespace(on_exhausted="dead-letter"),
+            "retry": SimpleNamespace(classifier=Classifier()),
+            "dead_letters": object(),
+            "table": TableRef(path="s3a://lake/orders"),
+            "checkpoint": SimpleNamespace(path="/var/checkpoints"),
+            **changed,
+        }
+    )
+    assert may_dead_letter(plan, AWAY) is may
