@@ -188,7 +188,12 @@ def test_a_row_lands_once_when_marks_go_back_before_the_append_of_a_replay(
 @pytest.mark.guarantee("case: merge-03")
 def test_a_record_is_refused_to_be_fixed_by_chance(kept: DeadLetters) -> None:
     before = kept.stream.ids()
-    for expression, why in (("rand()", "deterministic"), ("nonsense(payload)", "nonsense"), ("(", "(")):
+    for expression, why in (
+        ("rand()", "deterministic"),
+        ("concat(`current_date`, payload)", "current_date() is not deterministic"),
+        ("nonsense(payload)", "nonsense"),
+        ("(", "("),
+    ):
         with pytest.raises(UsageError, match=r"--edit") as refused:
             kept.replay(edit=PayloadEdit(expression=expression))
         assert why in str(refused.value)

@@ -98,7 +98,13 @@ def test_an_expression_is_judged_by_what_spark_makes_of_it(spark: SparkSession) 
 
 
 @pytest.mark.parametrize(
-    "expression", ["rand /**/ ()", "identifier('reflect')('java.lang.System', 'nanoTime')"]
+    "expression",
+    [
+        "rand /**/ ()",
+        "identifier('reflect')('java.lang.System', 'nanoTime')",
+        # Only its plan says that it is no column.
+        "concat(`current_date`, id)",
+    ],
 )
 def test_a_rule_that_hides_what_it_calls_is_a_fault(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], expression: str
