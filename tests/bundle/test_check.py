@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -169,6 +171,14 @@ def test_a_mistake_is_found_with_its_place_and_its_fix(
     found = [f for f in check_bundle(bundle) if f.rule == rule]
     assert found, f"{rule} was not found"
     assert all(f.fix and f.problem and f.line > 0 for f in found)
+
+
+def test_every_pattern_of_the_sync_matches_a_file_of_a_fresh_clone() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = listed.stdout.splitlines()
+    patterns = read_bundle(ROOT).main.values["sync"]["include"]
+    # One that matches nothing is a warning of the CLI, which `validate --strict` refuses.
+    assert [p for p in patterns if not any(fnmatch(name, p) for name in files)] == []
 
 
 def test_every_rule_has_a_mistake() -> None:
