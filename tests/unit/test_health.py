@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tidemark.config.reading.load import parse_settings
+from tidemark.config.reading.load import load_settings, parse_settings
 from tidemark.contract.errors import RestartStream, RetriableError, ShutdownRequested, UsageError
 from tidemark.contract.events import DestinationTried, Event, StreamObserver, StreamsExpected, StreamStarted
 from tidemark.contract.failures import Action
@@ -433,3 +433,22 @@ def test_the_error_names_the_port_when_it_is_taken(served: Served) -> None:
 def test_the_token_is_not_shown() -> None:
     assert "let-me-in" not in repr(Token("let-me-in"))
     assert "let-me-in" not in Token("let-me-in").cookie
+
+
+def test_an_app_is_healthy_without_the_volume_of_the_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tidemark.yml"
+    file.write_text(
+        "kafka: {bootstrap-servers: b:1}\n"
+        "connector: {topics: {s: {kafka-topic: t, schema: {ddl: id INT},"
+        f" destination: {{bucket: {tmp_path}, path: s}}}}}}}}\n"
+        "checkpoint-root: /Volumes/c/s/checkpoints\n"
+    )
+    settings = load_settings(file)
+    # As for an ordinary user where no volume is mounted.
+    monkeypatch.setattr(health_checks.os, "access", lambda path, _: str(path) != "/")
+    with pytest.raises(RetriableError, match="/ cannot be read and written"):
+        health_checks.storage(settings, pytest.fail)
+    monkeypatch.setenv("DATABRICKS_APP_PORT", "8000")
+    assert health_checks.storage(settings, pytest.fail) == {"tables": 1}

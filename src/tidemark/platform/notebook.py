@@ -19,6 +19,8 @@ from tidemark.contract.errors import ConfigError
 log = structlog.get_logger(__name__)
 
 CONFIGURATION = "conf/tidemark.yml"
+VOLUMES = "/Volumes/"
+"""Folders that Databricks' compute has, and an app has not."""
 AVAILABLE_NOW = "availableNow"
 PROCESSING_TIME = "processingTime"
 _VARIABLES = {
@@ -143,3 +145,8 @@ def configuration_of(dbutils: Any) -> Path:
 
 def on_serverless(environ: Mapping[str, str] = os.environ) -> bool:
     return environ.get("DATABRICKS_RUNTIME_VERSION", "").startswith("client.")
+
+
+def in_app(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process is a Databricks App."""
+    return "DATABRICKS_APP_PORT" in environ

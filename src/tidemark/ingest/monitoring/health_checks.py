@@ -14,6 +14,7 @@ from tidemark.contract.errors import RetriableError
 from tidemark.monitoring import indicators as named
 from tidemark.monitoring.health import HealthBoard
 from tidemark.monitoring.metrics import Metrics
+from tidemark.platform.notebook import VOLUMES, in_app
 from tidemark.platform.session import s3_scheme
 from tidemark.resilience.breakers import Breakers
 from tidemark.sink.log_files import log_of
@@ -62,7 +63,9 @@ def kafka(settings: Settings) -> dict[str, object]:
 def storage(settings: Settings, spark: Callable[[], SparkSession]) -> dict[str, object]:
     """Raises where a table's location cannot be reached, or a local one cannot be written."""
     tables = [t for name in settings.streams for t in settings.tables(name, scheme=s3_scheme()).values()]
-    if "://" not in settings.checkpoint_root:
+    if "://" not in settings.checkpoint_root and not (
+        in_app() and settings.checkpoint_root.startswith(VOLUMES)
+    ):
         _check_folder(settings.checkpoint_root)
     for table in tables:
         if table.is_local:
