@@ -17,6 +17,7 @@ from tidemark.console.dead_letter_service import DeadLetterService, OpenDeadLett
 from tidemark.console.lazy import Lazy
 from tidemark.console.report_pages import LateReports
 from tidemark.console.stream_pages import StreamSources
+from tidemark.ingest.monitoring.breaker_table import KnownBreakers
 from tidemark.ingest.monitoring.health_checks import board_of
 from tidemark.ingest.monitoring.watch import Watch
 from tidemark.listener.from_settings import connection_of
@@ -28,7 +29,6 @@ from tidemark.operations.commits import recent_commits
 from tidemark.reports.assembly import open_service
 from tidemark.reports.from_settings import reports_of
 from tidemark.reports.run import all_strategies
-from tidemark.resilience.breakers import Breakers
 from tidemark.streams.status import StreamStatus, logs_of, status_of
 
 
@@ -62,13 +62,14 @@ def serving(
     metrics = Metrics(settings.application_name)
     given = where.token.get_secret_value() if where.token is not None else ""
     token = given or secrets.token_urlsafe(24)
-    breakers = Breakers.of(settings)
+    breakers = KnownBreakers(settings, spark)
 
     service = DeadLetterService(settings, spark)
     dead_letters = OpenDeadLetters(service, metrics)
 
     def look() -> list[StreamStatus]:
-        for breaker in breakers.snapshots():
+        breakers.read_if_due()
+        for breaker in breakers.all():
             metrics.breaker(breaker.name, breaker.state.value)
         found = [s for name in settings.streams for s in status_of(logs_of(spark()), settings, name)]
         dead_letters.count_if_due()
@@ -85,6 +86,7 @@ def serving(
                 n: s.problem if s.topic_id is None else None for n, s in watch.statuses.items()
             },
             rate=DeadLetterRate(watch.progress, most=settings.metrics.dead_letter_share, since_start=False),
+            breakers=lambda: {breaker.name: breaker.state.value for breaker in breakers.all()},
         )
         reports = LateReports(lambda: open_service(reports_of(settings), connection_of(settings)))
         running.callback(reports.close)
@@ -94,7 +96,7 @@ def serving(
                 watch=watch,
                 metrics=metrics,
                 board=board,
-                breakers=breakers.snapshots,
+                breakers=breakers.all,
                 commits=lambda name: recent_commits(spark(), settings, name),
                 stale_after=settings.metrics.stale_after,
                 open_codes=dead_letters.codes,

@@ -13,11 +13,11 @@ from starlette.routing import Route
 
 from tidemark.console.charts import lag_chart, throughput_chart
 from tidemark.console.rendering import page
+from tidemark.ingest.monitoring.breaker_table import SeenBreaker
 from tidemark.ingest.monitoring.watch import Watch
 from tidemark.monitoring.health import HealthBoard, overall
 from tidemark.monitoring.metrics import Metrics
 from tidemark.operations.commits import CommitView
-from tidemark.resilience.breaker_state import Remembered
 from tidemark.streams.status import StreamStatus
 
 
@@ -31,7 +31,7 @@ class StreamSources:
     watch: Watch
     metrics: Metrics
     board: HealthBoard
-    breakers: Callable[[], Sequence[Remembered]]
+    breakers: Callable[[], Sequence[SeenBreaker]]
     commits: Callable[[str], Sequence[CommitView]]
     stale_after: float
     open_codes: Callable[[str], Sequence[tuple[str, int]]] = lambda _: ()

@@ -30,17 +30,21 @@ def board_of(
     outcomes: Callable[[], Mapping[str, str | None]],
     rate: named.DeadLetterRate | None = None,
     waiting: Callable[[], Sequence[str] | None] | None = None,
+    breakers: Callable[[], Mapping[str, str]] | None = None,
 ) -> HealthBoard:
     """All indicators. Readiness depends on Kafka and storage, without which nothing can land, and, where
-    streams run in this process, on all having started (`waiting`: those that have not).
+    streams run in this process, on all having started (`waiting`: those that have not). `breakers`: the state of
+    each; by default of those in the state folder.
     """
-    breakers, most = Breakers.of(settings), settings.metrics.dead_letter_share
+    here, most = Breakers.of(settings), settings.metrics.dead_letter_share
     board = HealthBoard(
         {
             named.KAFKA: named.reachable(lambda: kafka(settings)),
             named.STORAGE: named.reachable(lambda: storage(settings, spark)),
             named.DELTA_WRITE: named.delta_write(outcomes),
-            named.BREAKERS: named.breakers(lambda: {b.name: b.state.value for b in breakers.snapshots()}),
+            named.BREAKERS: named.breakers(
+                breakers or (lambda: {b.name: b.state.value for b in here.snapshots()})
+            ),
             named.DLQ_RATE: rate or named.DeadLetterRate(lambda: named.processed(metrics), most=most),
             named.FRESHNESS: named.freshness(facts, stale_after=settings.metrics.stale_after),
         },

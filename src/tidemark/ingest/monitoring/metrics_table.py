@@ -52,6 +52,8 @@ class MetricsTable(BackgroundThread, StreamObserver):
     is a warning and a metric.
     """
 
+    schema = SCHEMA
+
     def __init__(
         self,
         spark: SparkSession,
@@ -70,10 +72,8 @@ class MetricsTable(BackgroundThread, StreamObserver):
         self._kept: list[tuple[Any, ...]] = []
 
     def emit(self, event: Event) -> None:
-        if not isinstance(event, BatchReport):
-            return
-        row = self._row(event)
-        while True:
+        row = self._row_of(event)
+        while row is not None:
             try:
                 self._waiting.put_nowait(row)
                 return
@@ -92,7 +92,7 @@ class MetricsTable(BackgroundThread, StreamObserver):
         if not rows:
             return 0
         try:
-            landed = rows_of(self._spark, rows, SCHEMA)
+            landed = rows_of(self._spark, rows, self.schema)
             writer = landed.coalesce(1).write.format("delta").mode("append")
             if self._table.path is not None:
                 writer.save(self._table.path)
@@ -120,7 +120,9 @@ class MetricsTable(BackgroundThread, StreamObserver):
     def _lost(self) -> None:
         self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
 
-    def _row(self, report: BatchReport) -> tuple[Any, ...]:
+    def _row_of(self, report: Event) -> tuple[Any, ...] | None:
+        if not isinstance(report, BatchReport):
+            return None
         return (
             self._now(),
             self._application,

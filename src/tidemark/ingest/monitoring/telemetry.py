@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.events import StreamObserver
+from tidemark.ingest.monitoring.breaker_table import BreakerTable, breaker_table_of
 from tidemark.ingest.monitoring.health_checks import board_of
 from tidemark.ingest.monitoring.metrics_table import MetricsTable
 from tidemark.ingest.monitoring.watch import Watch
@@ -46,13 +47,15 @@ def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> I
     for breaker in Breakers.of(settings).snapshots():
         metrics.breaker(breaker.name, breaker.state.value)
     with ExitStack() as running:
-        if settings.metrics.table is not None:
+        changes = breaker_table_of(settings)
+        if settings.metrics.table is not None and changes is not None:
             table = settings.table(settings.metrics.table, scheme=s3_scheme())
-            observers.append(
-                running.enter_context(
-                    MetricsTable(spark, table, metrics, application=settings.application_name, run=run)
-                )
+            name = settings.application_name
+            of_batches = MetricsTable(spark, table, metrics, application=name, run=run)
+            of_breakers = BreakerTable(
+                spark, changes, metrics, application=name, run=run, breakers=Breakers.of(settings)
             )
+            observers += [running.enter_context(each) for each in (of_batches, of_breakers)]
         url = None
         if settings.metrics.enabled:
             remote = over_connect(spark)
