@@ -60,6 +60,8 @@ def _value(inside: str, environ: Mapping[str, str]) -> str:
         return interpolate(default, environ)
     near = get_close_matches(name, environ, n=1, cutoff=0.8)
     meant = f"{near[0]} is set, did you mean that? Otherwise " if near else ""
+    # The default is not spelt out: behind a name like KAFKA_PASSWORD it would be masked as a secret.
     raise Unset(
-        f"the environment variable {name} is not set", f"{meant}set it, or write `${{{name}:default}}`"
+        f"the environment variable {name} is not set",
+        f"{meant}set it, or write a default behind the name and a colon",
     )
