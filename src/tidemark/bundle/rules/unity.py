@@ -93,14 +93,15 @@ def unknown_table(source: BundleSource, targets: Sequence[Described]) -> Iterato
 
 
 def tables_of(source: BundleSource, described: Described) -> set[str]:
-    """Bare names of the tables that the target's configuration creates: landed, dead letters, metrics."""
+    """Bare names of the tables that the target's configuration creates: landed, dead letters, metrics, breakers."""
     settings = settings_of(source, described)
     landed = {_bare(str(t)) for name in settings.streams for t in settings.tables(name).values()}
-    metrics = settings.metrics.table
+    kept = settings.metrics.table
+    metrics = None if kept is None else settings.table(kept)
     return {
         *landed,
         *(f"{table}_dlq" for table in landed),
-        *([_bare(str(settings.table(metrics)))] if metrics is not None else []),
+        *((_bare(str(t)) for t in (metrics, metrics.sibling("_breakers"))) if metrics is not None else ()),
     }
 
 
