@@ -22,6 +22,19 @@ AVRO_LIMITS = tuple(
 """JVM options of driver and executors. Without them Avro's reader allocates any length that a malformed record
 claims, and one record kills the process instead of being rejected."""
 
+LAST_COMPILER_LATER = tuple(
+    f"-XX:Tier4{what}Threshold={4 * default}"
+    for what, default in (
+        ("Invocation", 5_000),
+        ("MinInvocation", 600),
+        ("Compile", 15_000),
+        ("BackEdge", 40_000),
+    )
+)
+"""JVM options of the driver: four times Java's own thresholds of its costly last compiler, which took a third of a
+start's CPU, and of a small batch's, for code of Spark that runs a few times. What runs per record passes them at once.
+"""
+
 _OF_ONE_MACHINE = (
     *("spark.driver.host", "spark.driver.bindAddress", "spark.ui.enabled", "spark.sql.ui.explainMode"),
     *("spark.default.parallelism", "spark.sql.shuffle.partitions"),
@@ -60,7 +73,11 @@ def local_conf(
         "spark.sql.catalog.spark_catalog": CATALOG,
         "spark.driver.memory": environ.get("TIDEMARK_DRIVER_MEMORY") or "2g",
         "spark.driver.extraJavaOptions": " ".join(
-            [f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j.as_uri()}", *AVRO_LIMITS]
+            [
+                f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j.as_uri()}",
+                *AVRO_LIMITS,
+                *LAST_COMPILER_LATER,
+            ]
         ),
         # A laptop's own host name often does not resolve.
         "spark.driver.host": "127.0.0.1",
