@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import resources
 
 import pytest
 from pyspark.sql import SparkSession
 
 PROPERTY = "tidemark.spark.level"
+SESSION = """
+from tidemark.platform.session import local_session
+local_session(extra_conf={"spark.driver.extraJavaOptions": "-Dtidemark.spark.level=info"}).stop()
+"""
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warn", "error", "off"])
@@ -26,3 +32,11 @@ def test_sparks_own_lines_have_the_level_of_the_configuration(spark: SparkSessio
         assert found.getRootLogger().getLevel().toString() == level.upper()
     finally:
         jvm.System.setProperty(PROPERTY, before) if before else jvm.System.clearProperty(PROPERTY)
+
+
+def test_a_process_of_its_own_logs_at_that_level_and_not_at_that_of_a_shell() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "INFO SparkContext: Running Spark version" in done.stderr
+    assert "Setting default log level" not in done.stderr
