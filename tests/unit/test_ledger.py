@@ -241,17 +241,20 @@ def test_a_higher_seq_is_tried_when_a_ledger_does_not_know_the_newest_of_the_rep
     known = 37
     tried = []
 
-    def attempt(state: LedgerState, seq: int) -> Committed:
-        tried.append(seq)
-        if seq <= known:
+    def attempt(state: LedgerState, own: LedgerCommit) -> Committed:
+        tried.append(own)
+        if own.seq <= known:
             raise RetriableError("skipped")
-        return Committed(9, 0, ledger_commit(seq, 0, base=8, kind=CommitKind.REPLAY))
+        return Committed(9, 0, own)
 
-    assert in_replay_chain(TABLE, lambda: LedgerState(version=8), attempt).ledger_commit.seq == 64
+    named = {"stream": "s", "topic_id": "t", "token": "run/replay"}
+    made = in_replay_chain(TABLE, lambda: LedgerState(version=8), attempt, **named).ledger_commit
+    assert (made.seq, made.token, made.base) == (64, "run/replay/64", 8)
+    assert {own.kind for own in tried} == {CommitKind.REPLAY}
     assert len(tried) == 7
     known = 2**200
     with pytest.raises(LedgerError, match="accepts no replay"):
-        in_replay_chain(TABLE, lambda: LedgerState(version=8), attempt)
+        in_replay_chain(TABLE, lambda: LedgerState(version=8), attempt, **named)
 
 
 def test_a_replay_is_refused_when_another_commit_of_its_chain_came_first() -> None:

@@ -7,7 +7,7 @@ import uuid
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.contract.failpoints import failpoint
-from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
+from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.contract.undone import is_undone
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.platform.kept_rows import kept
@@ -30,26 +30,22 @@ def land_replayed(
     """One REPLAY commit of the rows that the table lacks. `chosen_at`: the state that the dead letters were
     chosen by. Raises MarksWentBack where the stream may land them again itself.
     """
-    run = uuid.uuid4().hex
     states = iter([chosen_at])
 
-    def attempt(state: LedgerState, seq: int) -> Committed:
+    def attempt(state: LedgerState, own: LedgerCommit) -> Committed:
         if not state.resume >= chosen_at.resume:
             raise MarksWentBack
         rows = kept(not_in_table(accepted, target.table))
         failpoint("replay-decided")
-        own = LedgerCommit(
-            kind=CommitKind.REPLAY,
-            stream=target.name,
-            topic_id=topic.id,
-            token=f"{run}/replay/{seq}",
-            seq=seq,
-            base=state.version,
-        )
         return append_replayed(rows, target.table, own)
 
     return in_replay_chain(
-        target.table, lambda: next(states, None) or completed_state(spark, target, topic), attempt
+        target.table,
+        lambda: next(states, None) or completed_state(spark, target, topic),
+        attempt,
+        stream=target.name,
+        topic_id=topic.id,
+        token=f"{uuid.uuid4().hex}/replay",
     )
 
 

@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 from tidemark.config.settings import Settings
 from tidemark.contract import records
 from tidemark.contract.errors import DataLoss, UsageError
-from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.contract.marks import Marks
 from tidemark.contract.routes import Route
 from tidemark.dead_letters.codes import code_counts
@@ -23,8 +22,7 @@ from tidemark.platform.session import s3_scheme
 from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.retry import retrier_for
 from tidemark.sink import table as tables
-from tidemark.sink.append import Committed
-from tidemark.sink.ledger import LedgerState, read_state
+from tidemark.sink.ledger import read_state
 from tidemark.sink.log_files import log_of
 from tidemark.sink.merge import correct
 from tidemark.sink.replay_commit import in_replay_chain
@@ -179,23 +177,18 @@ def _differences(rows: DataFrame, target: Target, asked: OffsetRange) -> tuple[i
 
 
 def _correct(spark: SparkSession, target: Target, rows: DataFrame, asked: OffsetRange) -> int:
-    run = uuid.uuid4().hex
-
-    def attempt(state: LedgerState, seq: int) -> Committed:
-        ledger_commit = LedgerCommit(
-            kind=CommitKind.REPLAY,
-            stream=target.name,
-            topic_id=asked.topic.id,
-            token=f"{run}/backfill/{uuid.uuid4().hex[:8]}",
-            seq=seq,
-            base=state.version,
-            reason="backfill",
-        )
-        return correct(rows, target.table, ledger_commit, asked.ranges)
-
     def in_chain() -> int:
         read = log_of(spark, target.table)
-        return in_replay_chain(target.table, lambda: read_state(read), attempt).version
+        committed = in_replay_chain(
+            target.table,
+            lambda: read_state(read),
+            lambda _, own: correct(rows, target.table, own, asked.ranges),
+            stream=target.name,
+            topic_id=asked.topic.id,
+            token=f"{uuid.uuid4().hex}/backfill",
+            reason="backfill",
+        )
+        return committed.version
 
     retry = retrier_for(target.stream.processing, classifier_for(target.stream.failures))
     return retry.call(in_chain, step=f"backfill of {target.table}")

@@ -28,9 +28,17 @@ _MOST_ATTEMPTS = 70
 
 
 def in_replay_chain(
-    table: TableRef, read: Callable[[], LedgerState], attempt: Callable[[LedgerState, int], Committed]
+    table: TableRef,
+    read: Callable[[], LedgerState],
+    attempt: Callable[[LedgerState, LedgerCommit], Committed],
+    *,
+    stream: str,
+    topic_id: str,
+    token: str,
+    reason: str | None = None,
 ) -> Committed:
-    """One commit of the replays' chain: `attempt`, given a state and the seq that follows it.
+    """One commit of the replays' chain: `attempt`, given a state and the ledger commit that follows it. `token`
+    begins the commit's own and is the caller's alone.
 
     Where another commit of the chain came first, the state is read and the attempt repeated. The attempt must
     decide its rows after the state was read. Raises LedgerError where no seq is accepted.
@@ -41,7 +49,18 @@ def in_replay_chain(
         # An adopted ledger does not know the newest seq, though Delta does: higher ones are tried.
         tried = state.replay_seq + 1 if state.replay_seq >= tried else tried * 2
         try:
-            return attempt(state, tried)
+            return attempt(
+                state,
+                LedgerCommit(
+                    kind=CommitKind.REPLAY,
+                    stream=stream,
+                    topic_id=topic_id,
+                    token=f"{token}/{tried}",
+                    seq=tried,
+                    base=state.version,
+                    reason=reason,
+                ),
+            )
         except RetriableError as error:
             log.warning("replay tries again", table=str(table), attempt=number, error=error.message)
     raise LedgerError(f"{table} accepts no replay", "start it again when no other replay of the table runs")

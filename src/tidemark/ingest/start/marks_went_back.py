@@ -5,10 +5,8 @@ from __future__ import annotations
 import structlog
 from pyspark.sql import SparkSession
 
-from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.platform.local_rows import no_rows
-from tidemark.sink.append import Committed
 from tidemark.sink.ledger import LedgerState, read_state
 from tidemark.sink.log_files import log_of
 from tidemark.sink.replay_commit import append_replayed, in_replay_chain
@@ -54,19 +52,15 @@ def fence_replays(spark: SparkSession, target: Target, topic: Topic, state: Ledg
     if not may_land_replayed(state) or target.decode is None or target.stream.idempotency.merge_keys:
         return
 
-    def attempt(now: LedgerState, seq: int) -> Committed:
-        ledger_commit = LedgerCommit(
-            kind=CommitKind.REPLAY,
-            stream=target.name,
-            topic_id=topic.id,
-            token=f"{target.run}/fence/{seq}",
-            seq=seq,
-            base=now.version,
-            reason="replays fenced",
-        )
-        return append_replayed(no_rows(spark, target.schema), target.table, ledger_commit)
-
-    in_replay_chain(target.table, lambda: read_state(log_of(spark, target.table)), attempt)
+    in_replay_chain(
+        target.table,
+        lambda: read_state(log_of(spark, target.table)),
+        lambda _, own: append_replayed(no_rows(spark, target.schema), target.table, own),
+        stream=target.name,
+        topic_id=topic.id,
+        token=f"{target.run}/fence",
+        reason="replays fenced",
+    )
 
 
 def may_land_replayed(state: LedgerState) -> bool:
