@@ -155,7 +155,7 @@ class Noted(StreamObserver):
 
 
 def test_events_of_a_batch_in_another_process_reach_the_observers_of_this_one(tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoint" / "told"
+    folder = tmp_path / "checkpoint" / "events"
     folder.mkdir(parents=True)
     (folder / "0-of-a-former-run.json").write_text("{}")
     connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
@@ -202,8 +202,8 @@ def test_events_of_a_batch_in_another_process_reach_the_observers_of_this_one(tm
 
 
 def test_a_batch_goes_on_when_its_events_cannot_be_sent(tmp_path: Path) -> None:
-    (tmp_path / "told").write_text("a file where the folder should be")
-    EventRelay(str(tmp_path / "told")).emit(Paused("s", "table", 1.0, "away"))
+    (tmp_path / "events").write_text("a file where the folder should be")
+    EventRelay(str(tmp_path / "events")).emit(Paused("s", "table", 1.0, "away"))
 
 
 def test_an_observer_that_raises_neither_stops_the_others_nor_the_caller() -> None:

@@ -152,7 +152,7 @@ def test_a_failed_try_of_the_table_is_reported_when_the_failure_is_its_own(
 
 
 @pytest.mark.parametrize(
-    ("step", "error", "told"),
+    ("step", "error", "reported"),
     [
         ("append", ConnectionError("reset"), "ConnectionError: reset"),
         ("read the log of t", ConnectionError("reset"), "ConnectionError: reset"),
@@ -161,14 +161,14 @@ def test_a_failed_try_of_the_table_is_reported_when_the_failure_is_its_own(
     ],
 )
 def test_an_attempt_that_is_repeated_is_the_tables_only_where_writing_it_failed(
-    step: str, error: Exception, told: str | None
+    step: str, error: Exception, reported: str | None
 ) -> None:
     observer = MetricsObserver(Metrics())
     observer.emit(StreamStarted("orders", "t", "i", "x", Marks(), fresh=True))
     decision = Classifier().classify(error)
     assert decision.action is Action.RETRY
     notify_retries("orders", observer)(Attempt(step, 1, 0.1, decision, error_info_of(error)))
-    assert observer.outcomes() == {"orders": told}
+    assert observer.outcomes() == {"orders": reported}
 
 
 def test_the_worst_indicator_is_the_health() -> None:

@@ -28,7 +28,7 @@ from tidemark.platform.session import over_connect
 
 log = structlog.get_logger(__name__)
 
-FOLDER = "told"
+FOLDER = "events"
 _EVERY_S = 1.0
 _MOST_BYTES = 1_000_000
 
