@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tidemark.platform.jvm.class_archive import archive_options
 from tidemark.platform.jvm.environment import launch_jvm, temporary_option, user_name
 from tidemark.platform.jvm.jars import jar_paths, tidemark_home
 from tidemark.platform.jvm.java import find_java
@@ -93,7 +94,11 @@ def local_session(
         jars.append(log_store_jar(jars, folder=tidemark_home() / "jars"))
     conf = local_conf(jars, s3=s3, master=master)
     conf["spark.driver.extraJavaOptions"] += f" {shlex.quote(temporary_option())}"
-    for name, value in (extra_conf or {}).items():
+    further = dict(extra_conf or {})
+    writes_archive = "-XX:ArchiveClassesAtExit" in further.get("spark.driver.extraJavaOptions", "")
+    if running is None and not writes_archive:
+        conf["spark.driver.extraJavaOptions"] += f" {archive_options(find_java(), tidemark_home())}"
+    for name, value in further.items():
         joined = name == "spark.driver.extraJavaOptions"
         conf[name] = f"{conf[name]} {value}" if joined else value
     builder = SparkSession.builder.appName(app_name).master(master)
