@@ -9,7 +9,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -38,7 +38,7 @@ class Object(list[tuple[str, Any]]):
 
 
 class Wrong(Exception):
-    """The failure code of a value."""
+    """The failure codes of a value: several where it is a container."""
 
 
 def _constant(name: str) -> Any:
@@ -106,7 +106,7 @@ def _row(
         try:
             row[name] = _of_text(given[name], kind) if csv else value(given[name], kind)
         except Wrong as wrong:
-            codes.add(str(wrong))
+            codes.update(wrong.args)
     return frozenset(codes) or row
 
 
@@ -190,11 +190,24 @@ def _container(found: Any, kind: Kind) -> Any:
     if isinstance(found, Object) != (name != "array") or not isinstance(found, list):
         raise Wrong("TYPE_MISMATCH")
     if name == "array":
-        return [None if each is None else value(each, inner) for each in found]
+        return list(_each((at, each, inner) for at, each in enumerate(found)).values())
     if name == "map":
-        return {key: None if each is None else value(each, inner) for key, each in found}
+        return _each((key, each, inner) for key, each in found)
     given = dict(found)
-    return {key: None if given.get(key) is None else value(given[key], of) for key, of in inner.items()}
+    return _each((key, given.get(key), of) for key, of in inner.items())
+
+
+def _each(values: Iterable[tuple[Any, Any, Kind]]) -> dict[Any, Any]:
+    """The values of a container by key or place. Raises Wrong with the codes of all that are wrong."""
+    found, codes = {}, []
+    for key, each, kind in values:
+        try:
+            found[key] = None if each is None else value(each, kind)
+        except Wrong as wrong:
+            codes += wrong.args
+    if codes:
+        raise Wrong(*codes)
+    return found
 
 
 def _exact(number: Decimal, kind: Kind) -> Any:
