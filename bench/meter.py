@@ -56,17 +56,20 @@ def cpu_seconds(without: frozenset[int]) -> float:
 
 
 def memory(without: frozenset[int]) -> int:
-    return _resident(_family(without))
+    """Bytes that are resident. Cheap; pages that processes share count for each."""
+    return sum(_resident(process) for process in _family(without))
 
 
 def family_memory(process: psutil.Process) -> int:
-    """Bytes that a process and all that it started have resident."""
-    return _resident([process, *process.children(recursive=True)])
-
-
-def _resident(family: list[psutil.Process]) -> int:
+    """Bytes that a process and all that it started take: of pages that several share, to each its part."""
     total = 0
-    for process in family:
+    for each in (process, *process.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
-            total += process.memory_info().rss
+            total += each.memory_full_info().pss
     return total
+
+
+def _resident(process: psutil.Process) -> int:
+    with suppress(psutil.NoSuchProcess):
+        return int(process.memory_info().rss)
+    return 0
