@@ -113,8 +113,8 @@ MISTAKES = [
     (
         "jvm-internals",
         "src/tidemark/operations/jobs.py",
-        "logs = settings.logging",
-        "logs = spark.sparkContext",
+        "with telemetry_of(settings, spark) as telemetry:",
+        "with telemetry_of(settings, spark.sparkContext) as telemetry:",
     ),
     ("empty-grant", "resources/streaming.schema.yml", "privileges: [USE_SCHEMA, SELECT]", "privileges: []"),
     (
