@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import structlog
 from pyspark.sql import SparkSession
 
 from tidemark.cli.app import main
@@ -26,6 +27,7 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "demo"
+    structlog.reset_defaults()
     code = main(["demo", "--records", "3000", "--keep", str(folder)])
     output = capsys.readouterr()
     assert code == 0, output.err
@@ -48,6 +50,8 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
         "its archiveRef is sha256-",
     ):
         assert named in output.out
+    logged = [line for line in output.out.splitlines() if re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", line)]
+    assert logged == [], "log lines stand in a file, not between the tables"
 
 
 def test_the_demo_leaves_nothing_behind_when_it_gets_a_signal(tmp_path: Path) -> None:

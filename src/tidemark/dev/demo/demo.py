@@ -34,6 +34,7 @@ from tidemark.dev.demo.subject import subject_of
 from tidemark.dev.demo.writer import CommitWatch, WriterRun, run_writer, tail
 from tidemark.dev.producers import SampleRecord, create_topic, produce
 from tidemark.dev.samples import SampleEvent
+from tidemark.monitoring.logging import configure_logs
 from tidemark.platform.jvm.jars import jar_paths, tidemark_home
 from tidemark.platform.jvm.java import find_java
 from tidemark.reports.run import report_now
@@ -89,6 +90,7 @@ def run_demo(
             # The records are dated 2024: the usual week of retention would delete them at once.
             create_topic(broker.bootstrap, subject.topic, PARTITIONS, retention_ms="-1")
             write_configuration(files, bootstrap=broker.bootstrap, records=records)
+            configure_logs(load_settings(files.configuration).logging)
             narrator.say(
                 f"topic {subject.topic} with {PARTITIONS} partitions; configuration {files.configuration}"
             )
