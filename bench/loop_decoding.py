@@ -91,7 +91,7 @@ def _table(payloads: list[bytes | None]) -> pa.Table | None:
     """
     if not all(p and p[0] == 0x7B and p[-1] == 0x7D for p in payloads):
         return None
-    text = pa.BufferReader(b"\n".join(payloads))  # type: ignore[arg-type]
+    text = pa.BufferReader(b"\n".join(payloads))
     try:
         table = pj.read_json(text, read_options=_READING, parse_options=_PARSING)
         if table.num_rows != len(payloads) or table["user_id"].null_count:

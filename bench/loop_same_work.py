@@ -76,8 +76,6 @@ class Collected:
 
 def same_work_loop(load: Load, folder: Path) -> Batches:
     """Land what the topic has now, from the table's marks on. Raises ImportError without delta-rs."""
-    import deltalake  # noqa: F401
-
     topic_id, partitions = _topic(load)
     position = _position(load, folder / "table", topic_id)
     consumer = _consumer(load, folder.name)

@@ -42,6 +42,11 @@ class TableRef:
         """The table of its dead letters: `…_dlq`."""
         return self.sibling("_dlq")
 
+    @property
+    def breakers(self) -> TableRef:
+        """The table of the breakers' changes next to a metrics table: `…_breakers`."""
+        return self.sibling("_breakers")
+
     def sibling(self, suffix: str) -> TableRef:
         """The table whose last name, or folder, has the suffix."""
         if self.path is not None:

@@ -94,11 +94,9 @@ def local_session(
         jars.append(log_store_jar(jars, folder=tidemark_home() / "jars"))
     conf = local_conf(jars, s3=s3, master=master)
     conf["spark.driver.extraJavaOptions"] += f" {shlex.quote(temporary_option())}"
-    further = dict(extra_conf or {})
-    writes_archive = "-XX:ArchiveClassesAtExit" in further.get("spark.driver.extraJavaOptions", "")
-    if running is None and not writes_archive:
+    if running is None:
         conf["spark.driver.extraJavaOptions"] += f" {archive_options(find_java(), tidemark_home())}"
-    for name, value in further.items():
+    for name, value in (extra_conf or {}).items():
         joined = name == "spark.driver.extraJavaOptions"
         conf[name] = f"{conf[name]} {value}" if joined else value
     builder = SparkSession.builder.appName(app_name).master(master)

@@ -14,7 +14,8 @@ from tidemark.platform.session import s3_scheme
 from tidemark.resilience.breaker_state import remembered_in
 from tidemark.resilience.breakers import FOLDER
 from tidemark.sink.ledger import in_generation, read_state
-from tidemark.sink.table_log import DeltaLog, ReadLog
+from tidemark.sink.log_files import log_of
+from tidemark.sink.table_log import ReadLog
 from tidemark.source.topics import KafkaAdmin
 
 if TYPE_CHECKING:
@@ -66,10 +67,10 @@ Logs = Callable[[TableRef], ReadLog | None]
 
 
 def logs_of(spark: SparkSession) -> Logs:
-    """The logs of any tables, read by Spark. `sink.log_files.logs_in` reads those of folders without Spark."""
+    """The logs of any tables, as a driver reads them. `sink.log_files.logs_in` reads those of folders without Spark."""
     from tidemark.sink import table as tables
 
-    return lambda table: None if tables.describe(spark, table) is None else DeltaLog(spark, table)
+    return lambda table: None if tables.describe(spark, table) is None else log_of(spark, table)
 
 
 def status_of(logs: Logs, settings: Settings, name: str) -> list[StreamStatus]:

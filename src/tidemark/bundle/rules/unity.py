@@ -101,7 +101,7 @@ def tables_of(source: BundleSource, described: Described) -> set[str]:
     return {
         *landed,
         *(f"{table}_dlq" for table in landed),
-        *((_bare(str(t)) for t in (metrics, metrics.sibling("_breakers"))) if metrics is not None else ()),
+        *((_bare(str(t)) for t in (metrics, metrics.breakers)) if metrics is not None else ()),
     }
 
 

@@ -79,7 +79,7 @@ def breaker_table_of(settings: Settings) -> TableRef | None:
     """The table next to the metrics table, `…_breakers`; None where there is no metrics table."""
     if settings.metrics.table is None:
         return None
-    return settings.table(settings.metrics.table, scheme=s3_scheme()).sibling("_breakers")
+    return settings.table(settings.metrics.table, scheme=s3_scheme()).breakers
 
 
 def last_changes(spark: SparkSession, table: TableRef, application: str) -> list[SeenBreaker]:

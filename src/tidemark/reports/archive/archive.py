@@ -109,7 +109,7 @@ class Archive:
         grace: float,
     ) -> list[str]:
         """Deletes the reports that no status row refers to and that are older than `grace` seconds; returns their
-        references. What a killed worker left half written goes as well, beside a report that stays too.
+        references. What a killed worker left half written goes as well, also next to a report that stays.
 
         A report whose request the database does not know (`has_asked`) stays: to a new database, another one or an
         older copy, every report of the archive would be an orphan.
