@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tidemark.ingest.monitoring.breaker_table import (
     breaker_table_of,
 )
 from tidemark.monitoring.metrics import Metrics
+from tidemark.operations.maintain import Maintenance, maintain_telemetry
 from tidemark.resilience.breaker_state import Remembered, State, StateFile
 from tidemark.resilience.breakers import FOLDER, Breakers
 
@@ -115,3 +117,23 @@ def test_the_folder_of_a_console_says_more_than_the_table(spark: SparkSession, t
     known = KnownBreakers(settings, lambda: spark)
     known.read_if_due()
     assert [(b.state, b.failures) for b in known.all()] == [(State.HALF_OPEN, 5)]
+
+
+def test_small_files_of_telemetry_are_combined_and_rows_stay_when_it_is_maintained(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    settings = settings_in(tmp_path, "job")
+    table, how = breaker_table_of(settings), Maintenance(today=date(2026, 3, 1))
+    assert table is not None
+    assert list(maintain_telemetry(spark, settings, how)) == []
+    writer = writer_of(spark, settings)
+    for number, state in enumerate([State.OPEN, State.HALF_OPEN, State.CLOSED]):
+        writer.emit(BreakerChanged("orders/table", State.CLOSED, state, f"change {number}"))
+        assert writer.flush() == 1
+    before = spark.table(table.sql).collect()
+
+    done = {(step.table, step.what): step.files for step in maintain_telemetry(spark, settings, how)}
+
+    assert done == {(str(table), "compacted"): 3, (str(table), "vacuumed"): 0}
+    assert sorted(spark.table(table.sql).collect()) == sorted(before)
+    assert spark.sql(f"DESCRIBE DETAIL {table.sql}").first()["numFiles"] == 1  # type: ignore[index]

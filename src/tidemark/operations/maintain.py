@@ -1,4 +1,4 @@
-"""Maintenance of a stream's tables: compaction, vacuum, old checkpoints, closed dead letters."""
+"""Maintenance of tables: compaction, vacuum, old checkpoints, closed dead letters."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.config.destination import TableRef
+from tidemark.config.settings import Settings
 from tidemark.contract.dead_letters import DEAD_LETTER_ID, DeadLetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.files import files_at
 from tidemark.platform.kept_rows import kept
+from tidemark.platform.session import s3_scheme
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import read_state
 from tidemark.sink.log_files import log_of
@@ -82,6 +84,19 @@ def maintain(spark: SparkSession, target: Target, how: Maintenance) -> Iterator[
     yield from _old_checkpoints(spark, target)
     if how.forget_letters_after is not None and target.decode is not None:
         yield from _forget_dead_letters(spark, DeadLetterTable(target.table), how)
+
+
+def maintain_telemetry(
+    spark: SparkSession, settings: Settings, how: Maintenance
+) -> Iterator[MaintenanceResult]:
+    """The same for the metrics table and the table of breakers, to which small files are appended. Rows stay."""
+    if settings.metrics.table is None:
+        return
+    metrics = settings.table(settings.metrics.table, scheme=s3_scheme())
+    for table in (metrics, metrics.breakers):
+        if tables.describe(spark, table) is not None:
+            yield _compact(spark, table)
+            yield _vacuum(spark, table, how)
 
 
 def _dead_letters_of(target: Target) -> tuple[TableRef, TableRef]:

@@ -11,16 +11,21 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
 from tidemark.monitoring.logging import configure_logs
-from tidemark.operations.maintain import Maintenance, maintain
+from tidemark.operations.maintain import Maintenance, maintain, maintain_telemetry
 from tidemark.streams.targets import targets_of
 
 
 def maintenance_job(
     spark: SparkSession, settings: Settings, streams: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Returns each maintenance step that was done. Safe while streams write; rows do not change."""
+    """Returns each maintenance step that was done. Safe while streams write; rows do not change.
+
+    The metrics table and that of breakers have their turn where no streams are named.
+    """
     configure_logs(settings.logging)
     how = Maintenance(today=datetime.now(UTC).date())
     names = streams or list(settings.streams)
     targets = [t for name in names for t in targets_of(spark, settings, name, run=uuid.uuid4().hex)]
-    return [done.as_dict() for target in targets for done in maintain(spark, target, how)]
+    done = [step for target in targets for step in maintain(spark, target, how)]
+    done += [] if streams else maintain_telemetry(spark, settings, how)
+    return [step.as_dict() for step in done]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -34,8 +35,8 @@ def maintain(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rows and marks do not change."""
-    from tidemark.operations.maintain import Maintenance
+    """Rows and marks do not change. Without --stream also the metrics table and that of breakers."""
+    from tidemark.operations.maintain import Maintenance, maintain_telemetry
     from tidemark.operations.maintain import maintain as maintain_table
 
     settings = open_settings(config, target, streams=stream or ())
@@ -47,10 +48,10 @@ def maintain(
     )
     spark, targets = open_targets(settings, *(stream or settings.streams))
     done = []
-    for one in targets:
-        for step in maintain_table(spark, one, how):
-            done.append(step.as_dict())
-            if not as_json:
-                stdout().print(f"{step.table}: {step.what} {step.files}, {step.detail}")
+    of_streams = chain.from_iterable(maintain_table(spark, one, how) for one in targets)
+    for step in chain(of_streams, () if stream else maintain_telemetry(spark, settings, how)):
+        done.append(step.as_dict())
+        if not as_json:
+            stdout().print(f"{step.table}: {step.what} {step.files}, {step.detail}")
     if as_json:
         print_json(done)

@@ -17,6 +17,7 @@ from tidemark.contract.errors import summary_of_error
 from tidemark.contract.events import Event, StreamObserver
 from tidemark.ingest.monitoring.background_thread import BackgroundThread
 from tidemark.monitoring.metrics import Metrics
+from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.local_rows import rows_of
 
 log = structlog.get_logger(__name__)
@@ -36,6 +37,7 @@ _MOST_WAITING = 10_000
 _MOST_AT_ONCE = 500
 _SELDOM = 100
 _LONGEST_PAUSE_S = 300.0
+_LOCK_S = 20.0
 
 
 def pause_after(took: float, *, every: float) -> float:
@@ -94,10 +96,12 @@ class MetricsTable(BackgroundThread, StreamObserver):
         try:
             landed = rows_of(self._spark, rows, self.schema)
             writer = landed.coalesce(1).write.format("delta").mode("append")
-            if self._table.path is not None:
-                writer.save(self._table.path)
-            else:
-                writer.saveAsTable(self._table.sql)
+            # Other applications, and maintenance, write to this table too.
+            with commit_lock(self._table, within=_LOCK_S):
+                if self._table.path is not None:
+                    writer.save(self._table.path)
+                else:
+                    writer.saveAsTable(self._table.sql)
         except Exception as error:
             self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
             summary = summary_of_error(error)
