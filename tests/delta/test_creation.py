@@ -1,4 +1,4 @@
-"""A table that two writers create at the same moment."""
+"""A table that two writers create at the same moment, and one that cannot be created."""
 
 from __future__ import annotations
 
@@ -51,3 +51,18 @@ def test_the_table_of_another_writer_is_used_when_its_first_commit_is_still_to_c
     (Path(given_up) / "_delta_log/.00000000000000000000.json.0.tmp").touch()
     with pytest.raises(LedgerError, match="a log folder without a commit"):
         tables.create(spark, TableRef(path=given_up), SCHEMA, Destination(**PLACE), sleep=looked.append)
+
+
+@pytest.mark.parametrize("name", ["absent.orders", "elsewhere.absent.orders"])
+def test_the_answer_names_what_to_create_when_a_table_has_no_schema_or_catalog(
+    spark: SparkSession, name: str
+) -> None:
+    def begin() -> None:
+        table = TableRef(name=name)
+        if tables.describe(spark, table) is None:
+            tables.create(spark, table, SCHEMA, Destination(table=name))
+
+    with pytest.raises(LedgerError, match=f"there is no place for {name}: ") as raised:
+        begin()
+
+    assert "create its schema first" in str(raised.value)

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
-from tidemark.contract.errors import LedgerError, SchemaConflict
+from tidemark.contract.errors import LedgerError, SchemaConflict, summary_of_error
 from tidemark.sink.damaged_log import log_readable
 from tidemark.sink.layout import column_in, layout_faults
 from tidemark.sink.properties import forgetful, properties_of, refused
@@ -20,6 +20,11 @@ from tidemark.sink.statements import create_statement, quoted
 
 _LOOKS = 20
 _BETWEEN_LOOKS_S = 0.25
+_ABSENT_PLACES = (
+    *("SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "NO_SUCH_CATALOG_EXCEPTION"),
+    "REQUIRES_SINGLE_PART_NAMESPACE",
+)
+"""Conditions of a name whose catalog or schema is not there."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ def describe(spark: SparkSession, table: TableRef) -> TableInfo | None:
         if _is_absent(error):
             _refuse_foreign_files(table)
             return None
+        _refuse_absent_place(table, error)
         raise
     if row["format"] != "delta":
         raise LedgerError(f"{table} is not a Delta table", "choose another destination")
@@ -71,7 +77,7 @@ def create(
     """Create the table if absent; where another writer is creating it, the table is that one's.
 
     Raises SchemaConflict for columns that Delta cannot partition or cluster by, ConfigError for properties that
-    Delta refuses.
+    Delta refuses, LedgerError where the catalog or the schema is absent.
     """
     wrong = list(layout_faults(destination, schema))
     if wrong:
@@ -90,6 +96,7 @@ def create(
         properties = refused(error, destination)
         if properties is not None:
             raise properties from error
+        _refuse_absent_place(table, error)
         # The ledger decides whose table it is.
         if not isinstance(error, AnalysisException) or not _made_by_another(spark, table, error, sleep):
             raise
@@ -182,6 +189,15 @@ def _is_absent(error: AnalysisException) -> bool:
             "doesn't exist",
         )
     )
+
+
+def _refuse_absent_place(table: TableRef, error: Exception) -> None:
+    if isinstance(error, AnalysisException) and error.getCondition() in _ABSENT_PLACES:
+        raise LedgerError(
+            f"there is no place for {table}: {summary_of_error(error)}",
+            "create its schema first, with the rights to use it and to create tables in it (docs/deploy.md);"
+            " or correct destination.table",
+        ) from error
 
 
 def _refuse_foreign_files(table: TableRef) -> None:
