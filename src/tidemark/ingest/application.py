@@ -46,6 +46,7 @@ from tidemark.ingest.outage_replay import OutageReplay
 from tidemark.ingest.query import watch
 from tidemark.ingest.restarts import RestartPolicy
 from tidemark.ingest.start.decision import Start, start_of
+from tidemark.ingest.state_ahead import state_ahead
 from tidemark.monitoring.recording import MetricsObserver
 from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.classification import classifier_for
@@ -109,6 +110,13 @@ class Ingest:
     def _run_all(self) -> list[StreamOutcome]:
         names = list(self.streams) or list(self.settings.streams)
         targets = [t for name in names for t in targets_of(self.spark, self.settings, name, run=self.run_id)]
+        if self.available_now:
+            return self._run_targets(targets)
+        with state_ahead(self.spark, targets) as observers:
+            self._watching = [*self._watching, *observers]
+            return self._run_targets(targets)
+
+    def _run_targets(self, targets: Sequence[Target]) -> list[StreamOutcome]:
         self._observing.emit(StreamsExpected(tuple(t.name for t in targets)))
         outcomes: list[StreamOutcome] = []
         supervisors = [
