@@ -105,7 +105,7 @@ class Writer:
         return self._total(lambda process: sum(process.cpu_times()[:2]))
 
     def memory(self) -> int:
-        return int(self._total(lambda process: process.memory_info().rss))
+        return int(self._total(lambda process: process.memory_full_info().pss))
 
     def threads(self) -> int:
         return int(self._total(lambda process: process.num_threads()))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tidemark.platform import worker_daemon
 from tidemark.platform.jvm.class_archive import archive_options
 from tidemark.platform.jvm.environment import launch_jvm, temporary_option, user_name
 from tidemark.platform.jvm.jars import jar_paths, tidemark_home
@@ -99,11 +100,12 @@ def local_session(
     for name, value in (extra_conf or {}).items():
         joined = name == "spark.driver.extraJavaOptions"
         conf[name] = f"{conf[name]} {value}" if joined else value
+    if running is None:
+        launch_jvm({**conf, "spark.master": master})
+        conf = worker_daemon.settings(master) | conf
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in conf.items():
         builder = builder.config(name, value)
-    if running is None:
-        launch_jvm({**conf, "spark.master": master})
     session = running or builder.getOrCreate()
     _load_delta_exceptions()
     return session
