@@ -18,7 +18,7 @@ from tidemark.platform.jvm.environment import launch_jvm, temporary_option, user
 from tidemark.platform.jvm.jars import jar_paths, tidemark_home
 from tidemark.platform.jvm.java import find_java
 from tidemark.platform.jvm.log_store import log_store_jar
-from tidemark.platform.spark_conf import is_cluster, local_conf, spark_master
+from tidemark.platform.spark_conf import collector_option, is_cluster, local_conf, spark_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +101,9 @@ def local_session(
         joined = name == "spark.driver.extraJavaOptions"
         conf[name] = f"{conf[name]} {value}" if joined else value
     if running is None:
+        if not is_cluster(master):
+            collector = collector_option(conf["spark.driver.extraJavaOptions"], cores=os.cpu_count() or 2)
+            conf["spark.driver.extraJavaOptions"] += f" {collector}"
         launch_jvm({**conf, "spark.master": master})
         conf = worker_daemon.settings(master) | conf
     builder = SparkSession.builder.appName(app_name).master(master)
