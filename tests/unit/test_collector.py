@@ -7,9 +7,10 @@ import pytest
 from tidemark.platform.spark_conf import collector_option
 
 OPTIONS = "-Duser.timezone=UTC -Djava.io.tmpdir=/tmp/@home"
+SERIAL = "-XX:+UseSerialGC -Xmn256m"
 
 
-@pytest.mark.parametrize(("cores", "option"), [(1, "-XX:+UseSerialGC"), (2, "-XX:+UseSerialGC"), (3, "")])
+@pytest.mark.parametrize(("cores", "option"), [(1, SERIAL), (2, SERIAL), (3, "")])
 def test_a_small_machine_has_the_serial_collector(cores: int, option: str) -> None:
     assert collector_option(OPTIONS, cores=cores, environ={"JAVA_TOOL_OPTIONS": "-Xlog:gc"}) == option
 

@@ -63,12 +63,13 @@ def collector_option(options: str, *, cores: int, environ: Mapping[str, str] = o
     """The JVM option of a small machine's garbage collector; none on more cores, and where `options` or the
     environment name one, as Java refuses to start with two.
 
-    Java's own choice from two cores on, G1, takes twice the heap of the serial one for the same stream.
+    Java's own choice from two cores on, G1, takes twice the heap of the serial one for the same stream. This one stops
+    all tasks while it collects: with less room for new objects than 256 MB, a twentieth of the time.
     """
     given = [options, *(environ.get(name, "") for name in _JAVA_VARIABLES)]
     if cores > _CORES_OF_ONE_COLLECTOR or _NAMES_A_COLLECTOR.search(" ".join(given)):
         return ""
-    return "-XX:+UseSerialGC"
+    return "-XX:+UseSerialGC -Xmn256m"
 
 
 def local_conf(
