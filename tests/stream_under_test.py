@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
+from tests.plain_readers import messages_on, rows_of
 
 from tidemark.config.destination import TableRef
 from tidemark.config.reading.load import parse_settings
@@ -23,9 +24,8 @@ from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, produce
 from tidemark.ingest.application import Ingest, StreamOutcome
 from tidemark.sink.ledger import LedgerState, read_state
-from tidemark.sink.table_log import DeltaLog
+from tidemark.sink.log_files import log_of
 from tidemark.source.groups import GroupOffsets
-from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin
 
 NAME = "events"
@@ -117,7 +117,11 @@ class StreamUnderTest:
         return self.spark.read.format("delta").load(str(self.table.path))
 
     def ids(self) -> list[int]:
-        return sorted(r["id"] for r in self.rows.select("id").collect())
+        return sorted(number for (number,) in self._columns("id"))
+
+    def _columns(self, *names: str) -> list[tuple[Any, ...]]:
+        plain = rows_of(Path(str(self.table.path)), *names) if self.table.is_local else None
+        return [tuple(row) for row in self.rows.select(*names).collect()] if plain is None else plain
 
     def holds(self, ddl: str, *rows: tuple[Any, ...]) -> None:
         """The table has these rows in these columns, and no other row."""
@@ -126,7 +130,7 @@ class StreamUnderTest:
         assert_df_equality(there, expected, ignore_row_order=True, ignore_nullable=True)
 
     def state(self) -> LedgerState:
-        return read_state(DeltaLog(self.spark, self.table))
+        return read_state(log_of(self.spark, self.table))
 
     def group(self) -> GroupOffsets:
         kafka = self.settings().kafka
@@ -134,39 +138,28 @@ class StreamUnderTest:
 
     def ledger_commits(self) -> list[LedgerCommit]:
         """Oldest first."""
-        entries = DeltaLog(self.spark, self.table)(1000).entries
+        entries = log_of(self.spark, self.table)(1000).entries
         return [e.ledger_commit for e in reversed(entries) if e.ledger_commit is not None]
 
     def dead_letters(self) -> list[dict[str, Any]]:
         """What is on the DLQ topic: value, key, partition and our headers, in order of their coordinates."""
-        admin = KafkaAdmin(self.settings().kafka)
-        topic = admin.find(f"{self.topic}-dlq")
-        if topic is None:
-            return []
-        dead_letters = read_range(
-            self.spark, admin.kafka, topic, start=admin.earliest(topic), end=admin.ends(topic)
-        ).collect()
         found = []
-        for dead_letter in dead_letters:
-            headers = [(h["name"], h["value"]) for h in dead_letter[records.HEADERS]]
+        for message in messages_on(self.broker.bootstrap, f"{self.topic}-dlq"):
+            headers = message.headers() or []
             ours = {n.removeprefix("__dlq.errors."): v for n, v in headers if n.startswith("__dlq.errors.")}
             found.append(
                 {
-                    "value": None
-                    if dead_letter[records.PAYLOAD] is None
-                    else bytes(dead_letter[records.PAYLOAD]),
-                    "key": None if dead_letter[records.KEY] is None else bytes(dead_letter[records.KEY]),
-                    "partition": dead_letter[records.PARTITION],
+                    "value": message.value(),
+                    "key": message.key(),
+                    "partition": message.partition(),
                     "headers": headers,
-                    **{
-                        name: None if value is None else bytes(value).decode() for name, value in ours.items()
-                    },
+                    **{name: None if value is None else value.decode() for name, value in ours.items()},
                 }
             )
         return sorted(found, key=lambda x: (int(x["partition"]), int(x["offset"])))
 
     def landed(self) -> list[tuple[str, int, int]]:
-        return sorted(tuple(r) for r in self.rows.select(*records.COORDINATES).collect())
+        return sorted(self._columns(*records.COORDINATES))
 
     def accounted(self) -> set[tuple[int, int]]:
         """{coordinates in the table} ∪ {coordinates in the DLQ topic} of the current topic."""
