@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -46,11 +46,13 @@ SHIPPED = dict(
 JAVA = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -XX:+UseSerialGC -Xms1g"
     " -Xmn512m -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    " -Djdk.lang.Process.launchMechanism=VFORK"
 )
 """A suite compiles much and runs little: the second compiler and parallel collection cost more than they
 give. The first one alone has room for 48 MB of code, which a suite fills; it compiles over and over then.
 With room for classes and for what a batch leaves behind, it collects a fifth as often.
-Classes of pinned jars need no verification at each start."""
+Classes of pinned jars need no verification at each start. Hadoop starts a `chmod` or `readlink` for each file:
+without Java's helper process these cost two thirds."""
 
 # By the environment, so that the processes that tests start are as quick.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
@@ -111,12 +113,37 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"{seconds:7.1f}s {file}")
 
 
+def remember_java() -> None:
+    """From here on, this process asks its JVM once for each class and static method, as neither changes. PySpark
+    asks for both at each function of a column, three requests instead of one.
+    """
+    from py4j.java_gateway import JavaClass, JavaMember, JVMView
+
+    def remember(found_in: type, kind: type) -> None:
+        ask = found_in.__getattr__
+
+        def remembered(self: Any, name: str) -> Any:
+            known = self.__dict__.setdefault("_known", {})
+            if name not in known:
+                found = ask(self, name)
+                if type(found) is not kind:
+                    return found
+                known[name] = found
+            return known[name]
+
+        found_in.__getattr__ = remembered
+
+    remember(JVMView, JavaClass)
+    remember(JavaClass, JavaMember)
+
+
 @pytest.fixture(scope="session")
 def running_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session of the run: Delta, Kafka and Avro, in UTC, two cores, three tries a task."""
     from tidemark.platform.session import local_session
 
     folder = tmp_path_factory.mktemp("spark")
+    remember_java()
     session = local_session(
         "tidemark-tests",
         master="local[2,3]",
