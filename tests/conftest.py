@@ -63,6 +63,7 @@ os.environ.setdefault(
 LONGEST = (
     *("stream/test_survival", "stream/test_processes", "stream/test_modes", "faults/test_faults"),
     *("faults/test_broker_faults", "s3/test_s3", "stream/test_outages", "reports/test_workflow"),
+    *("stream/test_fingerprint_memory", "delta/test_connect"),
     *("stream/test_options", "stream/test_marks_by_hand", "stream/test_demo", "listener/test_rebalance"),
     *("dead_letters/test_replay", "dead_letters/test_foreign", "reports/test_kills", "reports/test_commands"),
     *("faults/test_scenarios", "dead_letters/test_killed_replay", "dead_letters/test_random_kills"),
