@@ -7,7 +7,7 @@ from tests.stream_under_test import stream
 
 __all__ = ["stream"]
 
-AS_SHIPPED = ("test_main_job", "test_modes")
+AS_SHIPPED = ("test_main_job", "test_modes", "test_fingerprint_memory")
 
 
 @pytest.fixture(scope="module", autouse=True)
