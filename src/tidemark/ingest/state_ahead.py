@@ -32,7 +32,7 @@ class StateAhead(BackgroundThread, StreamObserver):
     """
 
     def __init__(self, spark: SparkSession, table_of: Mapping[str, TableRef]) -> None:
-        super().__init__("tidemark-state", ends_within=10)
+        super().__init__("tidemark-state", ends_within=2)
         self._spark, self._table_of = spark, table_of
         self._due: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
