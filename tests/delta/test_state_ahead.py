@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -45,6 +47,11 @@ class Log:
             time.sleep(0.02)
 
 
+def target(name: str, table: TableRef) -> Any:
+    """What is asked of a stream's target."""
+    return SimpleNamespace(name=name, table=table)
+
+
 def started(stream: str) -> StreamStarted:
     return StreamStarted(stream, "t", "id", "s", Marks({}), fresh=True)
 
@@ -60,7 +67,7 @@ def test_a_commit_runs_fewer_jobs_when_the_state_was_computed_ahead(
     log.jobs_of_a_commit()
     alone = log.jobs_of_a_commit()
     for event in (started("s"), landed("s")):
-        with StateAhead(spark, {"s": log.table}) as ahead:
+        with StateAhead(spark, [target("s", log.table)]) as ahead:
             before = log.jobs()
             ahead.emit(event)
             log.wait_for_more_jobs(before)
@@ -72,8 +79,8 @@ def test_the_other_tables_go_on_when_the_state_of_one_cannot_be_computed(
 ) -> None:
     log = Log(spark, TableRef(path=str(tmp_path / "t")))
     log.jobs_of_a_commit()
-    before = log.jobs()
-    with StateAhead(spark, {"away": TableRef(path=str(tmp_path / "away")), "s": log.table}) as ahead:
+    before, away = log.jobs(), TableRef(path=str(tmp_path / "away"))
+    with StateAhead(spark, [target("away", away), target("s", log.table)]) as ahead:
         ahead.emit(landed("away"))
         ahead.emit(landed("s"))
         log.wait_for_more_jobs(before)

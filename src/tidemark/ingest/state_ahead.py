@@ -7,13 +7,12 @@ from the arrival of a few records to their row.
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import structlog
 from pyspark.sql import SparkSession
 
-from tidemark.config.destination import TableRef
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import summary_of_error
 from tidemark.contract.events import Event, StreamObserver, StreamStarted
@@ -31,9 +30,9 @@ class StateAhead(BackgroundThread, StreamObserver):
     An error is left to the batch, which meets it too.
     """
 
-    def __init__(self, spark: SparkSession, table_of: Mapping[str, TableRef]) -> None:
+    def __init__(self, spark: SparkSession, targets: Sequence[Target]) -> None:
         super().__init__("tidemark-state", ends_within=2)
-        self._spark, self._table_of = spark, table_of
+        self._spark, self._targets = spark, {target.name: target for target in targets}
         self._due: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def emit(self, event: Event) -> None:
@@ -49,7 +48,7 @@ class StateAhead(BackgroundThread, StreamObserver):
         while (stream := self._due.get()) is not None and not self._over.is_set():
             try:
                 # Names the number of files, which is part of the state.
-                self._spark.sql(f"DESCRIBE DETAIL {self._table_of[stream].sql}").collect()
+                self._spark.sql(f"DESCRIBE DETAIL {self._targets[stream].table.sql}").collect()
             except Exception as error:
                 log.debug("the table's state was not computed", stream=stream, error=summary_of_error(error))
 
@@ -60,5 +59,5 @@ def state_ahead(spark: SparkSession, targets: Sequence[Target]) -> Iterator[Sequ
     if on_databricks() or over_connect(spark):
         yield ()
         return
-    with StateAhead(spark, {target.name: target.table for target in targets}) as observer:
+    with StateAhead(spark, targets) as observer:
         yield (observer,)
