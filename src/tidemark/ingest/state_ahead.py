@@ -22,6 +22,9 @@ from tidemark.streams.target import Target
 
 log = structlog.get_logger(__name__)
 
+_MOST_WAITING = 2
+"""Where more streams land at the same time the cores are busy, and the batches compute their own as soon."""
+
 
 class StateAhead(BackgroundThread, StreamObserver):
     """After a stream's start and after each commit: one thread for all streams.
@@ -37,7 +40,8 @@ class StateAhead(BackgroundThread, StreamObserver):
 
     def emit(self, event: Event) -> None:
         committed = isinstance(event, BatchReport) and event.version is not None
-        if committed or isinstance(event, StreamStarted):
+        wanted = committed or isinstance(event, StreamStarted)
+        if wanted and self._due.qsize() < _MOST_WAITING:
             self._due.put(event.stream)  # type: ignore[union-attr]
 
     def __exit__(self, *exception: object) -> None:
