@@ -70,11 +70,11 @@ def _tried(
     spark: SparkSession, destination: Destination, schema: T.StructType, at: KeyPath
 ) -> Iterator[Finding]:
     """The error that Delta raises when it creates the table, in a temporary folder."""
-    from tidemark.platform.session import on_databricks, over_connect
+    from tidemark.platform.session import drives_here
     from tidemark.sink.properties import named_in
     from tidemark.sink.table import create
 
-    if on_databricks() or over_connect(spark):
+    if not drives_here(spark):
         return
     with tempfile.TemporaryDirectory(prefix="tidemark-check-") as folder:
         try:

@@ -17,7 +17,7 @@ from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import summary_of_error
 from tidemark.contract.events import Event, StreamObserver, StreamStarted
 from tidemark.ingest.monitoring.background_thread import BackgroundThread
-from tidemark.platform.session import on_databricks, over_connect
+from tidemark.platform.session import drives_here
 from tidemark.streams.target import Target
 
 log = structlog.get_logger(__name__)
@@ -39,10 +39,10 @@ class StateAhead(BackgroundThread, StreamObserver):
         self._due: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def emit(self, event: Event) -> None:
-        committed = isinstance(event, BatchReport) and event.version is not None
-        wanted = committed or isinstance(event, StreamStarted)
-        if wanted and self._due.qsize() < _MOST_WAITING:
-            self._due.put(event.stream)  # type: ignore[union-attr]
+        if not isinstance(event, BatchReport | StreamStarted) or self._due.qsize() >= _MOST_WAITING:
+            return
+        if isinstance(event, StreamStarted) or event.version is not None:
+            self._due.put(event.stream)
 
     def __exit__(self, *exception: object) -> None:
         self._due.put(None)
@@ -60,7 +60,7 @@ class StateAhead(BackgroundThread, StreamObserver):
 @contextmanager
 def state_ahead(spark: SparkSession, targets: Sequence[Target]) -> Iterator[Sequence[StreamObserver]]:
     """Observers for the ingest. None on Databricks, whose Delta has ways of its own, nor over Connect."""
-    if on_databricks() or over_connect(spark):
+    if not targets or not drives_here(spark):
         yield ()
         return
     with StateAhead(spark, targets) as observer:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -16,14 +17,15 @@ from tidemark.config.settings import Settings
 from tidemark.contract.dead_letters import DEAD_LETTER_ID, DeadLetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
+from tidemark.ingest.monitoring.metrics_table import metrics_table_of
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.files import files_at
 from tidemark.platform.kept_rows import kept
-from tidemark.platform.session import s3_scheme
 from tidemark.sink import table as tables
 from tidemark.sink.ledger import read_state
 from tidemark.sink.log_files import log_of
 from tidemark.streams.target import Target
+from tidemark.streams.targets import targets_of
 
 log = structlog.get_logger(__name__)
 
@@ -86,14 +88,24 @@ def maintain(spark: SparkSession, target: Target, how: Maintenance) -> Iterator[
         yield from _forget_dead_letters(spark, DeadLetterTable(target.table), how)
 
 
+def maintain_all(
+    spark: SparkSession, settings: Settings, streams: Sequence[str], how: Maintenance
+) -> Iterator[MaintenanceResult]:
+    """The tables of these streams; where none is named those of all, and of the telemetry."""
+    names = streams or list(settings.streams)
+    # All faults of the configuration before the first step.
+    for target in [t for name in names for t in targets_of(spark, settings, name, run=uuid.uuid4().hex)]:
+        yield from maintain(spark, target, how)
+    if not streams:
+        yield from maintain_telemetry(spark, settings, how)
+
+
 def maintain_telemetry(
     spark: SparkSession, settings: Settings, how: Maintenance
 ) -> Iterator[MaintenanceResult]:
     """The same for the metrics table and the table of breakers, to which small files are appended. Rows stay."""
-    if settings.metrics.table is None:
-        return
-    metrics = settings.table(settings.metrics.table, scheme=s3_scheme())
-    for table in (metrics, metrics.breakers):
+    metrics = metrics_table_of(settings)
+    for table in () if metrics is None else (metrics, metrics.breakers):
         if tables.describe(spark, table) is not None:
             yield _compact(spark, table)
             yield _vacuum(spark, table, how)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.config.settings import Settings
 from tidemark.monitoring.logging import configure_logs
-from tidemark.operations.maintain import Maintenance, maintain, maintain_telemetry
-from tidemark.streams.targets import targets_of
+from tidemark.operations.maintain import Maintenance, maintain_all
 
 
 def maintenance_job(
@@ -24,8 +22,4 @@ def maintenance_job(
     """
     configure_logs(settings.logging)
     how = Maintenance(today=datetime.now(UTC).date())
-    names = streams or list(settings.streams)
-    targets = [t for name in names for t in targets_of(spark, settings, name, run=uuid.uuid4().hex)]
-    done = [step for target in targets for step in maintain(spark, target, how)]
-    done += [] if streams else maintain_telemetry(spark, settings, how)
-    return [step.as_dict() for step in done]
+    return [step.as_dict() for step in maintain_all(spark, settings, streams, how)]

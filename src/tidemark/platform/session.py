@@ -34,6 +34,11 @@ def on_databricks(environ: Mapping[str, str] = os.environ) -> bool:
     return "DATABRICKS_RUNTIME_VERSION" in environ or _has_databricks_connect()
 
 
+def drives_here(spark: SparkSession) -> bool:
+    """Whether this process drives an open-source Spark: its files and its Delta are those of the driver."""
+    return not (on_databricks() or over_connect(spark))
+
+
 def s3_scheme() -> str:
     """The scheme by which this Spark reaches tables on S3."""
     return "s3" if on_databricks() else "s3a"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
@@ -89,8 +89,14 @@ def append(
         .option("txnVersion", str(ledger_commit.seq))
         .option("userMetadata", ledger_commit.to_json())
     )
-    write = (lambda: writer.saveAsTable(table.sql)) if table.path is None else lambda: writer.save(table.path)
-    return make_commit(write, rows.sparkSession, table, ledger_commit, arrived)
+    return make_commit(lambda: save_into(writer, table), rows.sparkSession, table, ledger_commit, arrived)
+
+
+def save_into(writer: DataFrameWriter, table: TableRef) -> None:
+    if table.path is None:
+        writer.saveAsTable(table.sql)
+    else:
+        writer.save(table.path)
 
 
 def make_commit(

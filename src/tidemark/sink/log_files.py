@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import LedgerError
 from tidemark.platform.files import Files, LocalFiles
-from tidemark.platform.session import on_databricks, over_connect
+from tidemark.platform.session import drives_here
 from tidemark.sink.table_log import DeltaLog, LogEntry, LogPage, ReadLog, entry_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def log_of(spark: SparkSession, table: TableRef) -> ReadLog:
     Spark. Whatever is out of the ordinary in the folder is left to Spark to read, or to refuse.
     """
     by_spark = DeltaLog(spark, table)
-    if table.path is None or not table.is_local or over_connect(spark) or on_databricks():
+    if table.path is None or not table.is_local or not drives_here(spark):
         return by_spark
     from_files = LogFiles(LocalFiles(), _log_folder(table.path))
 

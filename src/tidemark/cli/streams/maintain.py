@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import Annotated
 
 import typer
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Streams, Target, open_settings
 from tidemark.cli.output import print_json, stdout
-from tidemark.cli.streams.targets import open_targets
 
 app = typer.Typer(add_completion=False)
 
@@ -36,8 +34,8 @@ def maintain(
     as_json: AsJson = False,
 ) -> None:
     """Rows and marks do not change. Without --stream also the metrics table and that of breakers."""
-    from tidemark.operations.maintain import Maintenance, maintain_telemetry
-    from tidemark.operations.maintain import maintain as maintain_table
+    from tidemark.operations.maintain import Maintenance, maintain_all
+    from tidemark.platform.open_session import session_for
 
     settings = open_settings(config, target, streams=stream or ())
     how = Maintenance(
@@ -46,10 +44,8 @@ def maintain(
         retention_hours=retention_hours,
         forget_letters_after=timedelta(days=forget_letters_after) if forget_letters_after else None,
     )
-    spark, targets = open_targets(settings, *(stream or settings.streams))
     done = []
-    of_streams = chain.from_iterable(maintain_table(spark, one, how) for one in targets)
-    for step in chain(of_streams, () if stream else maintain_telemetry(spark, settings, how)):
+    for step in maintain_all(session_for(settings), settings, stream or (), how):
         done.append(step.as_dict())
         if not as_json:
             stdout().print(f"{step.table}: {step.what} {step.files}, {step.detail}")

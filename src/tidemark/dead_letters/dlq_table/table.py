@@ -17,6 +17,7 @@ from tidemark.contract.undone import Undone
 from tidemark.dead_letters.columns import schema_of
 from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
+from tidemark.sink.append import save_into
 from tidemark.sink.statements import column_of, merge_into
 from tidemark.sink.table_log import as_of_now
 
@@ -74,11 +75,7 @@ class DeadLetterTable:
     def note(self, events: DataFrame) -> None:
         """Append status events. In: `STATUS_DDL`."""
         ordered = events.select(*schema_of(STATUS_DDL).names)
-        writer = ordered.write.format("delta").mode("append")
-        if self.statuses.path is not None:
-            writer.save(self.statuses.path)
-        else:
-            writer.saveAsTable(self.statuses.sql)
+        save_into(ordered.write.format("delta").mode("append"), self.statuses)
 
     def forget(self, dead_letters: DataFrame) -> None:
         """Delete dead letters (`letter_id`), with their bytes and their events."""

@@ -15,8 +15,7 @@ from tidemark.config.destination import TableRef
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import summary_of_error
 from tidemark.contract.events import BreakerChanged, Event, StreamStarted
-from tidemark.ingest.monitoring.metrics_table import MetricsTable
-from tidemark.platform.session import s3_scheme
+from tidemark.ingest.monitoring.metrics_table import MetricsTable, metrics_table_of
 from tidemark.resilience.breaker_state import State
 from tidemark.resilience.breakers import Breakers
 from tidemark.sink import table as tables
@@ -77,9 +76,8 @@ class BreakerTable(MetricsTable):
 
 def breaker_table_of(settings: Settings) -> TableRef | None:
     """The table next to the metrics table, `…_breakers`; None where there is no metrics table."""
-    if settings.metrics.table is None:
-        return None
-    return settings.table(settings.metrics.table, scheme=s3_scheme()).breakers
+    metrics = metrics_table_of(settings)
+    return None if metrics is None else metrics.breakers
 
 
 def last_changes(spark: SparkSession, table: TableRef, application: str) -> list[SeenBreaker]:

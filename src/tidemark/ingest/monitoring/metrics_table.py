@@ -12,6 +12,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from tidemark.config.destination import TableRef
+from tidemark.config.settings import Settings
 from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import summary_of_error
 from tidemark.contract.events import Event, StreamObserver
@@ -19,6 +20,8 @@ from tidemark.ingest.monitoring.background_thread import BackgroundThread
 from tidemark.monitoring.metrics import Metrics
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.local_rows import rows_of
+from tidemark.platform.session import s3_scheme
+from tidemark.sink.append import save_into
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +41,13 @@ _MOST_AT_ONCE = 500
 _SELDOM = 100
 _LONGEST_PAUSE_S = 300.0
 _LOCK_S = 20.0
+
+
+def metrics_table_of(settings: Settings) -> TableRef | None:
+    """The table that `metrics.table` names; None where there is none."""
+    if settings.metrics.table is None:
+        return None
+    return settings.table(settings.metrics.table, scheme=s3_scheme())
 
 
 def pause_after(took: float, *, every: float) -> float:
@@ -98,10 +108,7 @@ class MetricsTable(BackgroundThread, StreamObserver):
             writer = landed.coalesce(1).write.format("delta").mode("append")
             # Other applications, and maintenance, write to this table too.
             with commit_lock(self._table, within=_LOCK_S):
-                if self._table.path is not None:
-                    writer.save(self._table.path)
-                else:
-                    writer.saveAsTable(self._table.sql)
+                save_into(writer, self._table)
         except Exception as error:
             self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
             summary = summary_of_error(error)

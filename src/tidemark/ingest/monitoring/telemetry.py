@@ -11,15 +11,15 @@ from pyspark.sql import SparkSession
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.events import StreamObserver
-from tidemark.ingest.monitoring.breaker_table import BreakerTable, breaker_table_of
+from tidemark.ingest.monitoring.breaker_table import BreakerTable
 from tidemark.ingest.monitoring.health_checks import board_of
-from tidemark.ingest.monitoring.metrics_table import MetricsTable
+from tidemark.ingest.monitoring.metrics_table import MetricsTable, metrics_table_of
 from tidemark.ingest.monitoring.watch import Watch
 from tidemark.monitoring.endpoints import endpoints
 from tidemark.monitoring.indicators import StreamInfo
 from tidemark.monitoring.metrics import Metrics
 from tidemark.monitoring.recording import MetricsObserver, Seen
-from tidemark.platform.session import over_connect, s3_scheme
+from tidemark.platform.session import over_connect
 from tidemark.resilience.breakers import Breakers
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.status import StreamStatus, logs_of, partitions_of, status_of
@@ -47,13 +47,12 @@ def telemetry_of(settings: Settings, spark: SparkSession, *, run: str = "") -> I
     for breaker in Breakers.of(settings).snapshots():
         metrics.breaker(breaker.name, breaker.state.value)
     with ExitStack() as running:
-        changes = breaker_table_of(settings)
-        if settings.metrics.table is not None and changes is not None:
-            table = settings.table(settings.metrics.table, scheme=s3_scheme())
+        table = metrics_table_of(settings)
+        if table is not None:
             name = settings.application_name
             of_batches = MetricsTable(spark, table, metrics, application=name, run=run)
             of_breakers = BreakerTable(
-                spark, changes, metrics, application=name, run=run, breakers=Breakers.of(settings)
+                spark, table.breakers, metrics, application=name, run=run, breakers=Breakers.of(settings)
             )
             observers += [running.enter_context(each) for each in (of_batches, of_breakers)]
         url = None
