@@ -23,7 +23,7 @@ _LOOK_S = 0.05
 
 @contextmanager
 def commit_lock(table: TableRef, *, within: float = _BOUND_S) -> Iterator[None]:
-    """Held during a ledger commit. Does nothing where the table is not a local folder.
+    """Held during a commit to a table that others write to too. Does nothing where the table is not a local folder.
 
     Raises RetriableError where another process, a frozen one perhaps, holds it for over `within` seconds.
     """

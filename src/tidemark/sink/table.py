@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 from tidemark.config.destination import TableRef
 from tidemark.config.stream import Destination
 from tidemark.contract.errors import LedgerError, SchemaConflict, summary_of_error
+from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.damaged_log import log_readable
 from tidemark.sink.layout import column_in, layout_faults
 from tidemark.sink.properties import forgetful, properties_of, refused
@@ -149,7 +150,8 @@ def check_schema(
         )
     if new:
         columns = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in new)
-        spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({columns})")
+        with commit_lock(table):
+            spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({columns})")
 
 
 def _spelled(columns: tuple[str, ...], schema: T.StructType) -> list[str]:

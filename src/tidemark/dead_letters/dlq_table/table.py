@@ -15,6 +15,7 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID, STATUS_DDL, DeadLetterStatus
 from tidemark.contract.undone import Undone
 from tidemark.dead_letters.columns import schema_of
+from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
 from tidemark.sink.append import save_into
@@ -39,11 +40,13 @@ class DeadLetterTable:
     def create(self, spark: SparkSession) -> str:
         """Create both if absent; returns Delta's id of the DLQ table. Raises SchemaConflict where a table has
         another schema.
+
+        Where the DLQ table is there, so is that of its statuses: a reader may come between the two.
         """
         ids = []
         for table, ddl, skipped_by in (
-            (self.facts, DEAD_LETTER_DDL, f"{records.PARTITION},{records.OFFSET},failed_at"),
             (self.statuses, STATUS_DDL, f"{records.PARTITION},{records.OFFSET},at"),
+            (self.facts, DEAD_LETTER_DDL, f"{records.PARTITION},{records.OFFSET},failed_at"),
         ):
             schema = schema_of(ddl)
             facts = tables.describe(spark, table)
@@ -52,7 +55,7 @@ class DeadLetterTable:
                 facts = tables.create(spark, table, schema, Destination(properties=statistics))
             tables.check_schema(spark, table, facts, schema, evolve=True)
             ids.append(facts.id)
-        return ids[0]
+        return ids[-1]
 
     def exists(self, spark: SparkSession) -> bool:
         return tables.describe(spark, self.facts) is not None
@@ -70,18 +73,21 @@ class DeadLetterTable:
         dead_letter, offset = column_of(self.facts, DEAD_LETTER_ID), column_of(self.facts, records.OFFSET)
         same = (dead_letter == F.col(f"s.{DEAD_LETTER_ID}")) & (offset == F.col(f"s.{records.OFFSET}"))
         overlapping = offset.between(int(bounds["low"]), int(bounds["high"]))
-        merge_into(once, self.facts, same & overlapping).whenNotMatched().insertAll().merge()
+        with commit_lock(self.facts):
+            merge_into(once, self.facts, same & overlapping).whenNotMatched().insertAll().merge()
 
     def note(self, events: DataFrame) -> None:
         """Append status events. In: `STATUS_DDL`."""
         ordered = events.select(*schema_of(STATUS_DDL).names)
-        save_into(ordered.write.format("delta").mode("append"), self.statuses)
+        with commit_lock(self.statuses):
+            save_into(ordered.write.format("delta").mode("append"), self.statuses)
 
     def forget(self, dead_letters: DataFrame) -> None:
         """Delete dead letters (`letter_id`), with their bytes and their events."""
         for table in (self.facts, self.statuses):
             same = column_of(table, DEAD_LETTER_ID) == F.col(f"s.{DEAD_LETTER_ID}")
-            merge_into(dead_letters, table, same).whenMatched().delete().merge()
+            with commit_lock(table):
+                merge_into(dead_letters, table, same).whenMatched().delete().merge()
 
     def dead_letters(self, spark: SparkSession) -> DataFrame:
         """Every dead letter with its status: `DEAD_LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,
