@@ -26,7 +26,7 @@ from machine import machine
 from many_streams import failing_stream, streams
 from rich.console import Console
 from rich.table import Table
-from small_batches import small_batches
+from small_batches import few_records, small_batches
 from start_timeline import start_timeline
 
 from tidemark.dev.broker import EmbeddedBroker
@@ -125,6 +125,7 @@ MEASURES = {
     "streams in one application": Measure(streams, 6),
     "a stream that fails": Measure(failing_stream, 4, ratios=False),
     "small batches": Measure(small_batches, 5),
+    "six records a batch": Measure(few_records, 3),
     "start": Measure(start_timeline, 4, ratios=False),
 }
 

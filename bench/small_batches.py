@@ -9,6 +9,9 @@ import time
 from landing import Bench, Found
 from writer import BareWriter, Writer
 
+_FEW = 6
+_PACE_S = 2.0
+
 
 def small_batches(bench: Bench) -> dict[str, Found]:
     """Small batches of a stream that stays up, its start, and its recovery after a kill, from outside, and
@@ -48,6 +51,30 @@ def _small_batches(bench: Bench, kind: type[Writer], topic: str) -> dict[str, Fo
         "first record after a start": {"wall_s": statistics.median(again)},
         "first record after a kill": {"wall_s": statistics.median(recovered)},
     }
+
+
+def few_records(bench: Bench) -> dict[str, Found]:
+    """Six records each two seconds: what a batch costs that its records do not, each way a process of its own."""
+    bench.stop_spark()
+    return {
+        "bare": _few_records(bench, BareWriter, bench.topic(suffix="_json")),
+        "tidemark": _few_records(bench, Writer, bench.topic()),
+    }
+
+
+def _few_records(bench: Bench, kind: type[Writer], topic: str) -> Found:
+    batches = 2 * bench.sizes.tries
+    with kind(bench.bootstrap, bench.folder / f"few-{topic}", [topic], {"batch-size": _FEW}) as writer:
+        writer.start()
+        before = 0.0
+        for number in range(1, 2 * batches + 1):
+            began = time.monotonic()
+            bench.send(topic, _FEW)
+            writer.until_landed(number * _FEW)
+            time.sleep(max(0.0, began + _PACE_S - time.monotonic()))
+            if number == batches:
+                before = writer.cpu_seconds()
+        return {"cpu_s": (writer.cpu_seconds() - before) / batches, "batches": batches}
 
 
 def _until_landed(writer: Writer, records: int) -> float:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
-from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID, STATUS_DDL, DeadLetterStatus
+from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID, DeadLetterStatus
 from tidemark.contract.errors import RetriableError
 from tidemark.dead_letters.columns import schema_of
 from tidemark.dead_letters.dlq_table import table as dlq_table
@@ -41,7 +41,9 @@ def one_dead_letter(spark: SparkSession) -> DataFrame:
 
 
 def noted(table: DeadLetterTable, rows: DataFrame) -> None:
-    table.note(event(table.dead_letters(rows.sparkSession), DeadLetterStatus.DISCARDED, by="me", note=F.lit("")))
+    table.note(
+        event(table.dead_letters(rows.sparkSession), DeadLetterStatus.DISCARDED, by="me", note=F.lit(""))
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_no_column_is_added_while_another_process_commits(
     assert spark.table(table.sql).columns == ["id", "note"]
 
 
-def test_the_statuses_table_is_there_where_the_dlq_table_is_when_a_writer_stops_between(
+def test_statuses_are_there_where_dead_letters_are_when_a_writer_stops_between(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = DeadLetterTable(TableRef(path=str(tmp_path / "events")))
