@@ -29,7 +29,7 @@ install: .venv/.installed ## Set up .venv with everything pinned
 	@echo "Ready: $$($(BIN)/python --version) in .venv"
 
 .PHONY: demo
-demo: .venv/.installed ## From nothing to a broker, tables, dead letters, a crash and a restart
+demo: .venv/.installed ## From nothing to tables: a broker, records, two crashes and a check of every record
 	@$(BIN)/tidemark demo
 
 .PHONY: test

@@ -1,7 +1,7 @@
 """The ingest on a standalone cluster of several processes: what its driver has, its executors have not.
 
-Not part of `make test`: `make test-cluster`. Tables and checkpoints lie on an S3 server; executors have no
-Python, none of the driver's files and no state that survives them.
+Not part of `make test`: `make test-cluster`. Tables and checkpoints lie on an S3 server; executors have
+none of the driver's files and no state that survives them.
 """
 
 from __future__ import annotations
@@ -115,8 +115,6 @@ class Site:
                     "TIDEMARK_DRIVER_MEMORY": "1g",
                     "SPARK_LOCAL_IP": "127.0.0.1",
                     "PYSPARK_SUBMIT_ARGS": f"{submitted} pyspark-shell",
-                    # Nothing on the record's way may ask an executor for Python.
-                    "PYSPARK_PYTHON": "/there/is/no/python",
                 },
                 cwd=self.folder,
                 stdout=log,
