@@ -88,3 +88,15 @@ def test_a_daemon_with_a_second_thread_forks_no_worker(tmp_path: Path) -> None:
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "local-cluster[2,1,1024]"])
 def test_a_cluster_has_the_daemon_of_spark(master: str) -> None:
     assert worker_daemon.settings(master) == {}
+
+
+def test_another_python_which_may_lack_tidemark_has_the_daemon_of_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python3"
+    python.symlink_to(sys.executable)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    monkeypatch.setattr("pyspark.SparkContext.getSystemProperty", lambda _: None)
+    assert worker_daemon.settings("local[2]") == {}
+    monkeypatch.setenv("PYSPARK_PYTHON", str(Path(sys.executable).with_name("python3")))
+    assert worker_daemon.settings("local[2]") != {}

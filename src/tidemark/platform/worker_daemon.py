@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -28,14 +29,22 @@ _ENVIRONMENT = {
 
 def settings(master: str) -> dict[str, str]:
     """What makes Spark start this daemon, once the JVM runs. Nothing where another one is configured, where
-    tasks run on other machines, whose Python may lack this module, and outside of Linux: libraries may not survive
-    a fork there, and threads cannot be counted.
+    tasks run on other machines or `PYSPARK_PYTHON` is another Python, which may lack this module, and outside of
+    Linux: libraries may not survive a fork there, and threads cannot be counted.
     """
     from pyspark import SparkContext
 
-    if is_cluster(master) or sys.platform != "linux" or SparkContext.getSystemProperty(_SETTING):
+    if is_cluster(master) or sys.platform != "linux" or not _in_this_python():
+        return {}
+    if SparkContext.getSystemProperty(_SETTING):
         return {}
     return {_SETTING: "tidemark.platform.worker_daemon"}
+
+
+def _in_this_python() -> bool:
+    python = shutil.which(os.environ.get("PYSPARK_PYTHON", sys.executable))
+    # Its folder: `python3` is another name of the same, while the Pythons of two environments are one file.
+    return python is not None and Path(python).parent == Path(sys.executable).parent
 
 
 def main() -> None:
