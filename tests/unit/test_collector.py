@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.platform.spark_conf import collector_option
+from tidemark.platform.jvm.collector import collector_option
 
 OPTIONS = "-Duser.timezone=UTC -Djava.io.tmpdir=/tmp/@home"
 SERIAL = "-XX:+UseSerialGC -Xmn256m"

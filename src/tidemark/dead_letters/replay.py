@@ -162,7 +162,10 @@ class Replay:
             version=version,
             dry_run=self.dry_run,
         )
-        log.info("dead letters replayed", **{**result.as_dict(), "by": self.by})
+        log.info(
+            "dead letters tried, nothing changed" if self.dry_run else "dead letters replayed",
+            **{**result.as_dict(), "by": self.by},
+        )
         return result
 
     def _is_last(self) -> Column:

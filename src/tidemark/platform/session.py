@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from tidemark.platform import worker_daemon
 from tidemark.platform.jvm.class_archive import archive_options
+from tidemark.platform.jvm.collector import collector_option
 from tidemark.platform.jvm.environment import launch_jvm, temporary_option, user_name
 from tidemark.platform.jvm.jars import jar_paths, tidemark_home
 from tidemark.platform.jvm.java import find_java
 from tidemark.platform.jvm.log_store import log_store_jar
-from tidemark.platform.spark_conf import collector_option, is_cluster, local_conf, spark_master
+from tidemark.platform.spark_conf import is_cluster, local_conf, spark_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
