@@ -162,10 +162,11 @@ class Replay:
             version=version,
             dry_run=self.dry_run,
         )
-        log.info(
-            "dead letters tried, nothing changed" if self.dry_run else "dead letters replayed",
-            **{**result.as_dict(), "by": self.by},
-        )
+        told = {**result.as_dict(), "by": self.by}
+        if self.dry_run:
+            log.info("dead letters tried, nothing changed", **told)
+        else:
+            log.info("dead letters replayed", **told)
         return result
 
     def _is_last(self) -> Column:
