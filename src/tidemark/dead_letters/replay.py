@@ -162,11 +162,10 @@ class Replay:
             version=version,
             dry_run=self.dry_run,
         )
-        told = {**result.as_dict(), "by": self.by}
         if self.dry_run:
-            log.info("dead letters tried, nothing changed", **told)
+            log.info("replay dry run", **result.as_dict(), by=self.by)
         else:
-            log.info("dead letters replayed", **told)
+            log.info("dead letters replayed", **result.as_dict(), by=self.by)
         return result
 
     def _is_last(self) -> Column:

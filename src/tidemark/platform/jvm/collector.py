@@ -26,9 +26,11 @@ def collector_option(options: str, *, cores: int, environ: Mapping[str, str] = o
     Java's own choice from two cores on, G1, takes twice the heap of the serial one for the same stream. This one stops
     all tasks while it collects: with less room for new objects than 256 MB, a twentieth of the time.
     """
+    if cores > _CORES_OF_ONE_COLLECTOR:
+        return ""
     variables = (environ.get(name, "") for name in (*_JAVA_VARIABLES, "PYSPARK_SUBMIT_ARGS"))
     given = " ".join([options, *variables, *_spark_files(environ)])
-    if cores > _CORES_OF_ONE_COLLECTOR or _NAMES_A_COLLECTOR.search(given):
+    if _NAMES_A_COLLECTOR.search(given):
         return ""
     # The last of two sizes counts, and that would be this one.
     return "-XX:+UseSerialGC" if _SIZES_NEW_OBJECTS.search(given) else "-XX:+UseSerialGC -Xmn256m"
