@@ -10,7 +10,7 @@ from writer import Writer
 _FIRST = 1_000
 """Records of a stream before its start."""
 _LONGEST_S = 900.0
-_PROCESSING = {"batch-size": 1, "flush-interval": 1}
+_PROCESSING = {"batch-size": 1}
 
 
 def streams(bench: Bench) -> dict[str, Found]:

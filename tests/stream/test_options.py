@@ -6,14 +6,20 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep
 
 import pytest
 from pyspark.sql import functions as F
-from tests.stream_under_test import BAD, DDL, StreamUnderTest, good
+from structlog.testing import capture_logs
+from tests.stream_under_test import BAD, DDL, Reports, StreamUnderTest, good
 
+from tidemark.config import stream as stream_options
 from tidemark.contract import records
+from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import NonRetriableError, SchemaConflict
 from tidemark.dev.producers import SampleRecord, create_topic
+from tidemark.ingest.application import Ingest
 from tidemark.operations.adopt import MarksFrom, adopt, adoptable_marks
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.status import logs_of, status_of
@@ -209,3 +215,25 @@ def test_status_shows_mark_end_and_lag_of_each_partition_when_records_wait(strea
     assert status.last_commit_version == events.state().newest_version
     assert status.last_commit_time is not None
     assert status.problem is None
+
+
+def test_the_streams_of_an_application_share_its_polls_when_no_interval_is_given(
+    stream: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_options, "_POLLS_A_SECOND", 2)
+    events = stream()
+    events.options["landing"] = {"destination": {"bucket": str(events.folder), "path": "raw"}}
+    events.options["processing"] = {"batch-size": 1}
+    events.produce(good(1))
+    landed: list[BatchReport] = []
+    ingest = Ingest(events.spark, events.settings(), observers=[Reports(landed)])
+    with capture_logs() as lines:
+        running = Thread(target=ingest.run)
+        running.start()
+        deadline = monotonic() + 90
+        while len(landed) < 2 and running.is_alive() and monotonic() < deadline:
+            sleep(0.05)
+        ingest.stop()
+        running.join(90)
+    assert not running.is_alive()
+    assert [line["every_s"] for line in lines if line["event"] == "stream polls"] == [1.0, 1.0]

@@ -14,7 +14,7 @@ from tidemark.config.reading.faults import ConfigurationFaults
 from tidemark.config.reading.interpolation import Unset, interpolate
 from tidemark.config.reading.load import load_settings, parse_settings
 from tidemark.config.redaction import is_secret_name, masked_text, redacted
-from tidemark.config.stream import Destination, Mode
+from tidemark.config.stream import Destination, Mode, Processing
 from tidemark.contract.errors import UsageError
 
 BASE = """\
@@ -279,3 +279,23 @@ def test_a_masked_mapping_keeps_its_shape() -> None:
 
 def test_a_streams_folder_name_is_plain() -> None:
     assert slug("Orders.EU_v2") == "orders-eu-v2"
+
+
+@pytest.mark.parametrize(
+    ("given", "streams", "seconds"),
+    [
+        ({}, 1, 0.5),
+        ({}, 10, 0.5),
+        ({}, 20, 1.0),
+        ({}, 500, 25.0),
+        ({}, 5000, 60.0),
+        ({"flush-interval": 1}, 100, 1.0),
+        ({"flush-interval": 0.2}, 1, 0.2),
+        ({"poll-interval": 0.1}, 100, 0.1),
+        ({"poll-interval": 0}, 1, 0.0),
+    ],
+)
+def test_streams_of_one_application_poll_twenty_times_a_second_in_all_unless_told(
+    given: dict[str, float], streams: int, seconds: float
+) -> None:
+    assert Processing.model_validate(given).seconds_between_polls(streams) == seconds

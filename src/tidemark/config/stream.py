@@ -36,6 +36,10 @@ class Destination(Section, used_by="Spark"):
     )
 
 
+_SHORTEST_POLL_S = 0.5
+_POLLS_A_SECOND = 20
+
+
 class Processing(Section, used_by="Spark"):
     batch_size: int = Field(
         1000, ge=1, description="A micro-batch starts at this many records (Spark's minOffsetsPerTrigger)."
@@ -46,7 +50,13 @@ class Processing(Section, used_by="Spark"):
     max_batch_size: int = Field(
         1_000_000, ge=1, description="Upper bound of records in a micro-batch (maxOffsetsPerTrigger)."
     )
-    poll_interval: float = Field(0.5, ge=0, description="Seconds between two polls for new records.")
+    poll_interval: float | None = Field(
+        None,
+        ge=0,
+        description="Seconds between two polls for new records. By default 0.5, and 0.05 for each stream of the"
+        " application where that is more: its streams ask Kafka twenty times a second in all. Never more than"
+        " `flush-interval`.",
+    )
     max_retries: int = Field(3, ge=0, description="Retries of a failed step: 3 retries are 4 attempts.")
     retry_deadline: float = Field(
         300, gt=0, description="Seconds after which a step is not retried any more."
@@ -84,6 +94,12 @@ class Processing(Section, used_by="Spark"):
         if self.max_partitions is not None and self.min_partitions is not None:
             raise ValueError("min-partitions and max-partitions exclude each other")
         return self
+
+    def seconds_between_polls(self, streams: int) -> float:
+        """Of each of so many streams of one application. What idle streams cost is their polls."""
+        if self.poll_interval is not None:
+            return self.poll_interval
+        return min(max(_SHORTEST_POLL_S, streams / _POLLS_A_SECOND), self.flush_interval)
 
 
 class Mode(StrEnum):

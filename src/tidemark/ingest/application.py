@@ -93,6 +93,7 @@ class Ingest:
     _end_at: float = float("inf")
     _breakers: Breakers = field(init=False)
     _watching: Sequence[StreamObserver] = ()
+    _running: int = 1
 
     def __post_init__(self) -> None:
         self._breakers = Breakers.of(
@@ -116,6 +117,7 @@ class Ingest:
             return self._run_targets(targets)
 
     def _run_targets(self, targets: Sequence[Target]) -> list[StreamOutcome]:
+        self._running = len(targets)
         self._observing.emit(StreamsExpected(tuple(t.name for t in targets)))
         outcomes: list[StreamOutcome] = []
         supervisors = [
@@ -204,7 +206,9 @@ class Ingest:
         ledger = HeldLedger(plan, start.state, read_at=0.0 if beaten else started)
         restart_policy.ledger = ledger
         replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
-        keep_dead_letters = DeadLetterTableQuery(self.spark, self.settings, target, self.available_now)
+        keep_dead_letters = DeadLetterTableQuery(
+            self.spark, self.settings, target, self.available_now, streams=self._running
+        )
         background = Background(self.spark, target, ledger, self.now, replay_outage, keep_dead_letters)
         with relaying(self.spark, start.checkpoint.path, self._observing) as observers:
             handler = IngestBatch(plan, ledger, observers)
@@ -264,6 +268,6 @@ class Ingest:
         )
         if self.available_now:
             return writer.trigger(availableNow=True).start()
-        return writer.trigger(
-            processingTime=f"{max(0, round(processing.poll_interval * 1000))} milliseconds"
-        ).start()
+        every = processing.seconds_between_polls(self._running)
+        log.info("stream polls", stream=target.name, every_s=every)
+        return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds").start()

@@ -33,6 +33,7 @@ class DeadLetterTableQuery:
     settings: Settings
     target: Target
     bounded: bool
+    streams: int = 1
     _query: StreamingQuery | None = None
     _not_before: float = 0.0
 
@@ -45,7 +46,9 @@ class DeadLetterTableQuery:
         try:
             if self._query is not None and (failure := self._query.exception()) is not None:
                 self._warn(failure)
-            self._query = start_dead_letters(self.spark, self.settings, self.target, available_now=False)
+            self._query = start_dead_letters(
+                self.spark, self.settings, self.target, available_now=False, streams=self.streams
+            )
         except (TidemarkError, PySparkException) as error:
             self._warn(error)
 

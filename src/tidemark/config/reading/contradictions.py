@@ -144,7 +144,7 @@ def _in_stream(stream: Stream, at: KeyPath) -> Iterator[Finding]:
         problem = f"the DLQ topic's name would have {len(stream.dlq_topic)} characters; Kafka takes 249"
         yield (*at, "dead-letter", "topic"), problem, "choose a shorter name"
     processing = stream.processing
-    if processing.poll_interval > processing.flush_interval:
+    if processing.poll_interval is not None and processing.poll_interval > processing.flush_interval:
         problem = (
             f"poll-interval ({processing.poll_interval:g} s) is above flush-interval "
             f"({processing.flush_interval:g} s): no batch could start in time"

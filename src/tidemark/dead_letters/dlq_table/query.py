@@ -62,9 +62,12 @@ def start_dead_letters(
     *,
     available_now: bool,
     reader: str = "dead-letters",
+    streams: int = 1,
     sleep: Sleep = sleep_through,
 ) -> StreamingQuery | None:
     """Start the query; None while there is no DLQ topic, and so no dead letter.
+
+    It polls as one of `streams` of its application.
 
     The tables are created first. The checkpoint is the reader's, and named after the ids of the DLQ topic and
     of the table: a table created again gets all dead letters again. A checkpoint that is lost or that retention
@@ -99,7 +102,8 @@ def start_dead_letters(
     )
     if available_now:
         return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=f"{round(processing.poll_interval * 1000)} milliseconds").start()
+    every = processing.seconds_between_polls(streams)
+    return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds").start()
 
 
 def keep_dead_letters(
