@@ -39,7 +39,7 @@ def _running(bench: Bench, count: int) -> Found:
 
 def _idle(writer: Writer, seconds: float) -> float:
     """CPU seconds a minute of streams that have no data, once the compilers have come to rest."""
-    time.sleep(min(10.0, seconds))
+    time.sleep(2 * seconds)
     before = writer.cpu_seconds()
     time.sleep(seconds)
     return (writer.cpu_seconds() - before) / seconds * 60

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID, DeadLetterStatus
 from tidemark.contract.errors import RetriableError
 from tidemark.dead_letters.columns import schema_of
-from tidemark.dead_letters.dlq_table import table as dlq_table
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable, event
+from tidemark.platform import commit_lock as lock
 from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink import table as tables
 
@@ -63,7 +62,7 @@ def test_no_dead_letter_changes_while_another_process_commits(
     table.create(spark)
     rows = one_dead_letter(spark)
     held: TableRef = getattr(table, locked)
-    monkeypatch.setattr(dlq_table, "commit_lock", partial(commit_lock, within=0.2))
+    monkeypatch.setattr(lock, "LONGEST_WAIT_S", 0.2)
     with commit_lock(held), pytest.raises(RetriableError, match="another process holds"):
         write(table, rows)
     write(table, rows)
@@ -75,7 +74,7 @@ def test_no_column_is_added_while_another_process_commits(
     table, old = TableRef(path=str(tmp_path / "events")), T.StructType([T.StructField("id", T.LongType())])
     spark.createDataFrame([], old).write.format("delta").save(table.path)
     new = T.StructType([*old.fields, T.StructField("note", T.StringType())])
-    monkeypatch.setattr(tables, "commit_lock", partial(commit_lock, within=0.2))
+    monkeypatch.setattr(lock, "LONGEST_WAIT_S", 0.2)
 
     def evolve() -> None:
         info = tables.describe(spark, table)

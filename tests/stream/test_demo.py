@@ -19,6 +19,7 @@ from tidemark.dev.demo.configuration import DemoFiles
 
 LAST_LINE = re.compile(
     r"produced (\d+) = landed (\d+) \+ rejected (\d+) \+ skipped (\d+), lost 0, duplicated 0"
+    r"; 1 of the rejected has landed since, replayed"
 )
 
 

@@ -80,6 +80,7 @@ def test_what_becomes_of_files_is_shown_for_every_format(
         (3, None, None),
         (4, "two\nlines", "2024-07-01T00:00:00"),
     ]
+    assert {f["row"]["source_topic"] for f in found if f["row"]} == {"people"}
 
     (tmp_path / "order.avro").write_bytes(b"\x00\x00\x00\x00\x07" + avro(WRITER, order()))
     (tmp_path / "other.avro").write_bytes(b"\x00\x00\x00\x00\x08" + avro(WRITER, order()))

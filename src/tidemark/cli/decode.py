@@ -48,7 +48,9 @@ def decode(
     spark = session_for(settings) if needed else None
     plan = decode_plan(chosen, base_dir=settings.config_dir, spark=spark)
     registry = SchemaRegistry.of(chosen.avro)
-    found = explain(spark, [payload for _, payload in named], plan, registry=registry)
+    found = explain(
+        spark, [payload for _, payload in named], plan, registry=registry, topic=chosen.kafka_topic
+    )
     if as_json:
         print_json(
             [{"payload": name, **_plain(asdict(each))} for (name, _), each in zip(named, found, strict=True)]

@@ -73,7 +73,11 @@ class Processing(Section, used_by="Spark"):
         description="A batch with a larger share of bad records stops the stream, unpublished.",
     )
     rejected_in_memory: int = Field(
-        1000, ge=1, le=10_000, description="Rejected records that the pass over the batch keeps in memory."
+        5000,
+        ge=1,
+        le=10_000,
+        description="Rejected records that each task of the pass over the batch keeps in memory; all together"
+        " at most 64 MB.",
     )
     min_partitions: int | None = Field(
         None, ge=1, description="Spark tasks to read a batch with, if more than Kafka partitions."

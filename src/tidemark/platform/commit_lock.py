@@ -17,15 +17,16 @@ from typing import IO
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import RetriableError
 
-_BOUND_S = 120.0
+LONGEST_WAIT_S = 120.0
 _LOOK_S = 0.05
 
 
 @contextmanager
-def commit_lock(table: TableRef, *, within: float = _BOUND_S) -> Iterator[None]:
+def commit_lock(table: TableRef, *, within: float | None = None) -> Iterator[None]:
     """Held during a commit to a table that others write to too. Does nothing where the table is not a local folder.
 
-    Raises RetriableError where another process, a frozen one perhaps, holds it for over `within` seconds.
+    Raises RetriableError where another process, a frozen one perhaps, holds it for over `within` seconds,
+    two minutes unless told.
     """
     if not table.is_local or table.path is None:
         yield
@@ -36,7 +37,7 @@ def commit_lock(table: TableRef, *, within: float = _BOUND_S) -> Iterator[None]:
         return
     # Delta and VACUUM ignore names with a leading underscore.
     with (folder / "_tidemark.lock").open("a") as file:
-        _take(file, table, within)
+        _take(file, table, LONGEST_WAIT_S if within is None else within)
         yield
 
 

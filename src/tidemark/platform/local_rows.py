@@ -7,6 +7,7 @@ start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,10 +20,7 @@ def rows_of(spark: SparkSession, rows: Sequence[Iterable[Any]], ddl: str) -> Dat
 
     Without pyarrow, by Spark's own `createDataFrame`.
     """
-    from pyspark.sql import types as T
-
-    schema = T.StructType.fromDDL(ddl)
-    assert isinstance(schema, T.StructType)
+    schema = _schema(ddl)
     try:
         import pyarrow as pa
     except ImportError:
@@ -30,6 +28,16 @@ def rows_of(spark: SparkSession, rows: Sequence[Iterable[Any]], ddl: str) -> Dat
     plain = [_plain(row, schema) for row in rows]
     columns = [(f.name, _arrow_type(f.dataType)) for f in schema.fields]
     return spark.createDataFrame(pa.Table.from_pylist(plain, schema=pa.schema(columns)), schema)
+
+
+@lru_cache(maxsize=32)
+def _schema(ddl: str) -> T.StructType:
+    """Parsed once: the parser is Spark's, in the JVM or a server."""
+    from pyspark.sql import types as T
+
+    schema = T.StructType.fromDDL(ddl)
+    assert isinstance(schema, T.StructType)
+    return schema
 
 
 def no_rows(spark: SparkSession, schema: T.StructType) -> DataFrame:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Fenced, LedgerError, RestartStream, RetriableError
 from tidemark.contract.ledger_commit import LedgerCommit
-from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.local_rows import no_rows
 from tidemark.sink.ledger import (
     LedgerState,
@@ -23,6 +22,7 @@ from tidemark.sink.ledger import (
 )
 from tidemark.sink.lineage import is_chained, refuse_emptied
 from tidemark.sink.log_files import log_of
+from tidemark.sink.statements import save_into
 from tidemark.sink.table_log import LogPage
 
 
@@ -92,13 +92,6 @@ def append(
     return make_commit(lambda: save_into(writer, table), rows.sparkSession, table, ledger_commit, arrived)
 
 
-def save_into(writer: DataFrameWriter, table: TableRef) -> None:
-    if table.path is None:
-        writer.saveAsTable(table.sql)
-    else:
-        writer.save(table.path)
-
-
 def make_commit(
     write: Callable[[], object],
     spark: SparkSession,
@@ -106,17 +99,17 @@ def make_commit(
     ledger_commit: LedgerCommit,
     arrived: Arrived,
 ) -> Committed:
-    """Call `write`, and return the commit that `arrived` finds in the log, also after an error of the write.
+    """Call `write`, which takes the table's lock, and return the commit that `arrived` finds in the log, also
+    after an error of the write.
 
     Delta skips a transaction version that is not higher than the recorded one without an error, and can answer
     a commit that it made with an error: so only the attempt's token in the log counts.
     """
     failure: Exception | None = None
-    with commit_lock(table):
-        try:
-            write()
-        except Exception as error:
-            failure = error
+    try:
+        write()
+    except Exception as error:
+        failure = error
     # Outside the handler: an error in here must not be taken for a consequence of the failure.
     found = arrived(commits_since(log_of(spark, table), ledger_commit.base), table, ledger_commit)
     if found is not None:

@@ -18,6 +18,7 @@ from tidemark.contract import records
 from tidemark.contract.errors import NonRetriableError
 from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.platform.capabilities import takes_settings
+from tidemark.platform.commit_lock import commit_lock
 from tidemark.sink.append import Arrived, Committed, make_commit, written_in
 from tidemark.sink.replay_commit import replay_written_in
 from tidemark.sink.statements import Ranges, column_of, merge_into, quoted, within
@@ -151,7 +152,7 @@ def _commit(
         raise NonRetriableError(f"this compute cannot run MERGE: {NEEDS[Mode.MERGE]}", CLASSIC_OR_NATIVE)
 
     def merge() -> None:
-        with _transaction(spark, ledger_commit):
+        with commit_lock(table), _transaction(spark, ledger_commit):
             execute()
 
     return make_commit(merge, spark, table, ledger_commit, arrived)

@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.contract import records
+from tidemark.platform.commit_lock import commit_lock
+
+if TYPE_CHECKING:
+    from pyspark.sql.merge import MergeIntoWriter
 
 Ranges: TypeAlias = Mapping[int, tuple[int, int]]
 """Offsets [start, end) of each partition."""
 
 
-def merge_into(rows: DataFrame, table: TableRef, condition: Column) -> Any:
+def save_into(writer: DataFrameWriter, table: TableRef, *, lock_s: float | None = None) -> None:
+    """Append under the table's `commit_lock`, waited for as long."""
+    with commit_lock(table, within=lock_s):
+        if table.path is None:
+            writer.saveAsTable(table.sql)
+        else:
+            writer.save(table.path)
+
+
+def merge_into(rows: DataFrame, table: TableRef, condition: Column) -> MergeIntoWriter:
     """A MERGE of `rows`, with columns `s.…`, into the table, with the columns of `column_of`.
 
     Its `whenMatched`, `whenNotMatched` and `merge` are those of Spark's `DataFrame.mergeInto`.
     """
     return rows.alias("s").mergeInto(table.sql, condition)
+
+
+def commit_merge(merge: MergeIntoWriter, table: TableRef) -> None:
+    """Run a MERGE under the table's `commit_lock`."""
+    with commit_lock(table):
+        merge.merge()
 
 
 def column_of(table: TableRef, name: str) -> Column:

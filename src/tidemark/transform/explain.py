@@ -46,16 +46,17 @@ def explain(
     plan: DecodePlan,
     *,
     registry: SchemaRegistry | None = None,
+    topic: str = "explain",
 ) -> list[Explained]:
-    """The outcome of each payload, in order. Only a plan that `needs_spark` needs a session. A registry is
-    asked for the schema ids that the plan lacks.
+    """The outcome of each payload, in order, as of a record of `topic` unless its envelope names another one.
+    Only a plan that `needs_spark` needs a session. A registry is asked for the schema ids that the plan lacks.
 
     >>> explain(None, b'{"id": 1, "qty": "many"}', plan)[0].message  # doctest: +SKIP
     'TYPE_MISMATCH: field qty: expected INT, found "many"'
     """
     single = records_ is None or isinstance(records_, bytes | str | Mapping)
     given: Sequence[Payload] = [records_] if single else records_  # type: ignore[assignment,list-item]
-    rows = [_envelope(payload, at) for at, payload in enumerate(given)]
+    rows = [_envelope(payload, at, topic) for at, payload in enumerate(given)]
     if not rows:
         return []
     if not plan.needs_spark:
@@ -117,10 +118,10 @@ def routed(envelopes: Sequence[tuple[Any, ...]], plan: DecodePlan) -> list[dict[
     return done
 
 
-def _envelope(payload: Payload, at: int) -> tuple[Any, ...]:
+def _envelope(payload: Payload, at: int, topic: str) -> tuple[Any, ...]:
     given: dict[str, Any] = {
-        records.TOPIC: "explain",
-        records.TOPIC_ID: "explain",
+        records.TOPIC: topic,
+        records.TOPIC_ID: topic,
         records.PARTITION: 0,
         records.OFFSET: at,
         records.TIMESTAMP_TYPE: "create_time",

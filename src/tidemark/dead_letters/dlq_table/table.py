@@ -15,11 +15,9 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID, STATUS_DDL, DeadLetterStatus
 from tidemark.contract.undone import Undone
 from tidemark.dead_letters.columns import schema_of
-from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.kept_rows import kept
 from tidemark.sink import table as tables
-from tidemark.sink.append import save_into
-from tidemark.sink.statements import column_of, merge_into
+from tidemark.sink.statements import column_of, commit_merge, merge_into, save_into
 from tidemark.sink.table_log import as_of_now
 
 
@@ -73,21 +71,19 @@ class DeadLetterTable:
         dead_letter, offset = column_of(self.facts, DEAD_LETTER_ID), column_of(self.facts, records.OFFSET)
         same = (dead_letter == F.col(f"s.{DEAD_LETTER_ID}")) & (offset == F.col(f"s.{records.OFFSET}"))
         overlapping = offset.between(int(bounds["low"]), int(bounds["high"]))
-        with commit_lock(self.facts):
-            merge_into(once, self.facts, same & overlapping).whenNotMatched().insertAll().merge()
+        merge = merge_into(once, self.facts, same & overlapping).whenNotMatched().insertAll()
+        commit_merge(merge, self.facts)
 
     def note(self, events: DataFrame) -> None:
         """Append status events. In: `STATUS_DDL`."""
         ordered = events.select(*schema_of(STATUS_DDL).names)
-        with commit_lock(self.statuses):
-            save_into(ordered.write.format("delta").mode("append"), self.statuses)
+        save_into(ordered.write.format("delta").mode("append"), self.statuses)
 
     def forget(self, dead_letters: DataFrame) -> None:
         """Delete dead letters (`letter_id`), with their bytes and their events."""
         for table in (self.facts, self.statuses):
             same = column_of(table, DEAD_LETTER_ID) == F.col(f"s.{DEAD_LETTER_ID}")
-            with commit_lock(table):
-                merge_into(dead_letters, table, same).whenMatched().delete().merge()
+            commit_merge(merge_into(dead_letters, table, same).whenMatched().delete(), table)
 
     def dead_letters(self, spark: SparkSession) -> DataFrame:
         """Every dead letter with its status: `DEAD_LETTER_DDL`, then `status`, `attempts`, `status_at`, `status_by`,

@@ -98,12 +98,13 @@ def run_demo(
             runs = _land(narrator, files, produced)
             with standard_error_into(files.folder / "demo.log"):
                 audit_result = _audit(narrator, files, broker.bootstrap, produced, runs)
-                fix_and_replay(narrator, files)
+                replayed = fix_and_replay(narrator, files)
                 _report(narrator, files)
         if keep is not None:
             _explain_kept_folder(narrator, files, broker.bootstrap)
+    since = f"; {replayed} of the rejected has landed since, replayed" if replayed else ""
     console.print(
-        audit_result.line(), soft_wrap=True, style="bold green" if audit_result.sound else "bold red"
+        audit_result.line() + since, soft_wrap=True, style="bold green" if audit_result.sound else "bold red"
     )
     return audit_result
 

@@ -18,8 +18,8 @@ from tidemark.dev.demo.configuration import DemoFiles
 from tidemark.dev.demo.report import Narrator
 
 
-def fix_and_replay(narrator: Narrator, files: DemoFiles) -> None:
-    """Copy the dead letters into their table, and replay one that the subject has a fix for.
+def fix_and_replay(narrator: Narrator, files: DemoFiles) -> int:
+    """Copy the dead letters into their table, and replay one that the subject has a fix for; how many landed.
 
     Raises DataLoss if its row is not in the table exactly once afterwards.
     """
@@ -36,7 +36,7 @@ def fix_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     dead_letter = _to_fix(found, fix.holds) if fix is not None else None
     if fix is None or dead_letter is None:
         narrator.say("none of them can be fixed by this demo's expression", "yellow")
-        return
+        return 0
     named = f"{dead_letter[records.TOPIC]}:{dead_letter[records.PARTITION]}:{dead_letter[records.OFFSET]}"
     narrator.say(f"{named}: {dead_letter['failure_message']}")
     narrator.say(bytes(dead_letter[records.PAYLOAD]).decode())
@@ -56,6 +56,7 @@ def fix_and_replay(narrator: Narrator, files: DemoFiles) -> None:
     narrator.say(f"landed in version {done.version}: {rows[0].asDict()}", "green")
     narrator.say("its dead letter is resolved; its bytes and the edit stay in the DLQ table")
     narrator.console.print()
+    return done.resolved
 
 
 def _to_fix(found: DataFrame, holds: str) -> Row | None:

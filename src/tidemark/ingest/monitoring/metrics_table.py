@@ -18,10 +18,9 @@ from tidemark.contract.errors import summary_of_error
 from tidemark.contract.events import Event, StreamObserver
 from tidemark.ingest.monitoring.background_thread import BackgroundThread
 from tidemark.monitoring.metrics import Metrics
-from tidemark.platform.commit_lock import commit_lock
 from tidemark.platform.local_rows import rows_of
 from tidemark.platform.session import s3_scheme
-from tidemark.sink.append import save_into
+from tidemark.sink.statements import save_into
 
 log = structlog.get_logger(__name__)
 
@@ -107,8 +106,7 @@ class MetricsTable(BackgroundThread, StreamObserver):
             landed = rows_of(self._spark, rows, self.schema)
             writer = landed.coalesce(1).write.format("delta").mode("append")
             # Other applications, and maintenance, write to this table too.
-            with commit_lock(self._table, within=_LOCK_S):
-                save_into(writer, self._table)
+            save_into(writer, self._table, lock_s=_LOCK_S)
         except Exception as error:
             self._metrics.add("tidemark_telemetry_errors_total", part="metrics-table")
             summary = summary_of_error(error)

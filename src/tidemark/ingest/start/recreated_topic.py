@@ -12,8 +12,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract import records
 from tidemark.contract.ledger_commit import LedgerCommit
 from tidemark.contract.marks import Marks
-from tidemark.platform.commit_lock import commit_lock
-from tidemark.sink.statements import column_of, merge_into
+from tidemark.sink.statements import column_of, commit_merge, merge_into
 from tidemark.source.reader import read_range
 from tidemark.source.topics import KafkaAdmin, Topic
 
@@ -40,6 +39,5 @@ def remove_mislabelled(
     # A NULL timestamp equals nothing: a doubled record is better than a lost one.
     same = [column_of(table, k) == F.col(f"s.{k}") for k in keys]
     condition = reduce(Column.__and__, same, column_of(table, records.TOPIC_ID) == newest.topic_id)
-    with commit_lock(table):
-        merge_into(found.select(*keys), table, condition).whenMatched().delete().merge()
+    commit_merge(merge_into(found.select(*keys), table, condition).whenMatched().delete(), table)
     log.warning("removed what the last batch read of the new topic", table=str(table), below=dict(asked))
