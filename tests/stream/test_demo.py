@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.cli.app import main
 from tidemark.dev.demo.audit import landed_rows
-from tidemark.dev.demo.configuration import DemoFiles
+from tidemark.dev.demo.configuration import BATCHES, DemoFiles
 
 LAST_LINE = re.compile(
     r"produced (\d+) = landed (\d+) \+ rejected (\d+) \+ skipped (\d+), lost 0, duplicated 0"
@@ -39,6 +39,11 @@ def test_the_demo_accounts_for_every_record_when_the_writer_is_killed_twice(
     assert min(landed, rejected, skipped) > 0
     assert len(landed_rows(DemoFiles(folder).table)) == landed + 1, "one dead letter was fixed"
     assert output.out.count("Killed with SIGKILL") == 2
+    commits = re.search(r"All read, in (\d+) commits: (\d+) with rows, (\d+) that only", output.out)
+    assert commits is not None
+    assert int(commits[1]) == int(commits[2]) + int(commits[3])
+    assert int(commits[2]) >= BATCHES, "each batch has landed by one commit"
+    assert int(commits[3]) >= 3, "the first marks, and each batch that ran again"
     for named in (
         "2024-01-17",
         "MALFORMED_CSV",

@@ -19,7 +19,7 @@ from tidemark.contract.errors import UsageError
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.demo.audit import AuditResult, Coordinates, dead_letters_of, judge, landed_rows
-from tidemark.dev.demo.configuration import BATCHES, PARTITIONS, DemoFiles, write_configuration
+from tidemark.dev.demo.configuration import PARTITIONS, DemoFiles, write_configuration
 from tidemark.dev.demo.replay import fix_and_replay
 from tidemark.dev.demo.report import (
     Move,
@@ -178,7 +178,12 @@ def _land(narrator: Narrator, files: DemoFiles, produced: dict[Coordinates, Samp
             narrator.say(f"Killed with SIGKILL {kill.when}. {kill.consequence}", "red")
         elif kill:
             narrator.say("It ended before it could be killed.", "yellow")
-    narrator.say(f"All read, in {watch.commits} commits for {BATCHES} planned batches.", "green")
+    only_marks = watch.commits - watch.with_rows
+    narrator.say(
+        f"All read, in {watch.commits} commits: {watch.with_rows} with rows, {only_marks} that only move marks,"
+        " such as at a start or of a batch whose rows were there already.",
+        "green",
+    )
     return runs
 
 

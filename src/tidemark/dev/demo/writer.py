@@ -49,6 +49,7 @@ class CommitWatch:
         self._log = table / "_delta_log"
         self._next = 0
         self.commits = 0
+        self.with_rows = 0
         self.landed = 0
 
     def look(self) -> bool:
@@ -59,6 +60,7 @@ class CommitWatch:
             rows = int(commit.get("operationMetrics", {}).get("numOutputRows", 0))
             if own is not None:
                 self.commits += 1
+                self.with_rows += rows > 0
                 self.landed += rows
         return self._next > before
 
