@@ -295,7 +295,7 @@ def test_a_streams_folder_name_is_plain() -> None:
         ({"poll-interval": 0}, 1, 0.0),
     ],
 )
-def test_streams_of_one_application_poll_twenty_times_a_second_in_all_unless_told(
+def test_streams_of_one_application_poll_twenty_times_a_second_in_all_by_default(
     given: dict[str, float], streams: int, seconds: float
 ) -> None:
     assert Processing.model_validate(given).seconds_between_polls(streams) == seconds

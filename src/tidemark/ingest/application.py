@@ -52,7 +52,7 @@ from tidemark.resilience.breakers import Breakers
 from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.retry import retrier_for
 from tidemark.source.groups import GroupOffsets
-from tidemark.source.reader import read_stream
+from tidemark.source.reader import read_stream, start_polling
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.target import Target
 from tidemark.streams.targets import targets_of
@@ -267,7 +267,7 @@ class Ingest:
             .foreachBatch(handler)
         )
         if self.available_now:
-            return writer.trigger(availableNow=True).start()
+            return start_polling(writer, every=None)
         every = processing.seconds_between_polls(self._running)
         log.info("stream polls", stream=target.name, every_s=every)
-        return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds").start()
+        return start_polling(writer, every=every)

@@ -26,7 +26,7 @@ def commit_lock(table: TableRef, *, within: float | None = None) -> Iterator[Non
     """Held during a commit to a table that others write to too. Does nothing where the table is not a local folder.
 
     Raises RetriableError where another process, a frozen one perhaps, holds it for over `within` seconds,
-    two minutes unless told.
+    two minutes by default.
     """
     if not table.is_local or table.path is None:
         yield

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidemark.config.kafka import KafkaSettings
 from tidemark.config.stream import Processing
@@ -51,6 +53,13 @@ def read_stream(
     kafka_rows = spark.readStream.format("kafka").options(**options).load()
     most = most_tasks(spark, processing)
     return _envelopes(kafka_rows if most is None else kafka_rows.coalesce(most), topic)
+
+
+def start_polling(writer: DataStreamWriter, *, every: float | None) -> StreamingQuery:
+    """Start a query that polls each so many seconds; with None it reads what is there and ends."""
+    if every is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds").start()
 
 
 def most_tasks(spark: SparkSession, processing: Processing) -> int | None:

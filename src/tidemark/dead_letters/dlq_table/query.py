@@ -19,7 +19,7 @@ from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.platform.files import files_at
 from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.retry import Retrier, Sleep, retrier_for, sleep_through
-from tidemark.source.reader import read_stream
+from tidemark.source.reader import read_stream, start_polling
 from tidemark.source.topics import KafkaAdmin
 from tidemark.streams.target import Target
 from tidemark.streams.targets import targets_of
@@ -100,10 +100,7 @@ def start_dead_letters(
         .option("checkpointLocation", checkpoint)
         .foreachBatch(KeepDeadLetters(target.name, table, retry))
     )
-    if available_now:
-        return writer.trigger(availableNow=True).start()
-    every = processing.seconds_between_polls(streams)
-    return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds").start()
+    return start_polling(writer, every=None if available_now else processing.seconds_between_polls(streams))
 
 
 def keep_dead_letters(
