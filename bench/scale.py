@@ -101,14 +101,11 @@ def _held(text: str) -> float:
 def _dead_letters() -> Table:
     """How many bad records a batch may have before it is read a second time for them."""
     rendering = Table(
-        *("tasks of a batch", "carried by a task", "by a batch", "seconds at 1 M records/s, 0.1 % bad"),
+        *("tasks of a batch", "carried by a batch"),
         title="rejected records in one pass, rejected-in-memory at its highest",
     )
-    for tasks in (2, 200, 1_000, 10_000):
-        carried = dead_letters_carried(10_000, tasks)
-        rendering.add_row(
-            f"{tasks:,}", f"{carried:,}", f"{carried * tasks:,}", f"{carried * tasks / 1_000:,.1f}"
-        )
+    for tasks in (2, 8, 200, 1_000, 10_000):
+        rendering.add_row(f"{tasks:,}", f"{dead_letters_carried(10_000, tasks):,}")
     return rendering
 
 

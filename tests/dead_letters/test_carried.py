@@ -20,10 +20,10 @@ from tidemark.ingest.batch.new_offsets import IS_NEW
 FAILURE = ("TYPE_MISMATCH", "decode", "TYPE_MISMATCH: field id", "JSON", [])
 
 
-def batch_of(spark: SparkSession, *, good: int, bad: int) -> DataFrame:
+def batch_of(spark: SparkSession, *, good: int, bad: int, failure: tuple[Any, ...] = FAILURE) -> DataFrame:
     """A classified batch of one partition: `good` accepted records, then `bad` rejected ones."""
     rows = [
-        ("t", "id", 0, at, None, "create_time", None, b"{}", [], FAILURE if at >= good else None)
+        ("t", "id", 0, at, None, "create_time", None, b"{}", [], failure if at >= good else None)
         for at in range(good + bad)
     ]
     rejected = F.col(records.FAILURE).isNotNull()
@@ -59,6 +59,17 @@ def test_a_dead_letter_topic_that_has_published_is_shipped_without_its_columns(s
     shipped = pickle.loads(pickle.dumps(topic))
     assert shipped == topic
     assert shipped.records(rejected).collect() == first
+
+
+def test_a_reason_that_is_longer_than_the_bound_is_not_carried_by_the_driver(spark: SparkSession) -> None:
+    """20 faults of a record of 4 KB take more than the record: enough of them ended the driver's JVM."""
+    long = ("TYPE_MISMATCH", "decode", "x" * counts.LARGEST_CARRIED_BYTES, "JSON", [])
+    observation = Observation()
+    observe(batch_of(spark, good=0, bad=2, failure=long), observation, carried=7).count()
+    found = batch_counts_of(observation)
+    assert found is not None
+    assert (found.rejected, found.dead_letters) == (2, None)
+    assert [row[records.FAILURE] for row in observation.get["letters"]] == [None, None]
 
 
 def _built_again(*_: Any) -> Any:

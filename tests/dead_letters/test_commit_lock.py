@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID, DeadLetterStatus
-from tidemark.contract.errors import RetriableError
+from tidemark.contract.errors import Locked, NonRetriableError, RetriableError
 from tidemark.dead_letters.columns import schema_of
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable, event
 from tidemark.platform import commit_lock as lock
@@ -63,7 +64,7 @@ def test_no_dead_letter_changes_while_another_process_commits(
     rows = one_dead_letter(spark)
     held: TableRef = getattr(table, locked)
     monkeypatch.setattr(lock, "LONGEST_WAIT_S", 0.2)
-    with commit_lock(held), pytest.raises(RetriableError, match="another process holds"):
+    with commit_lock(held), pytest.raises(Locked, match="another writer holds"):
         write(table, rows)
     write(table, rows)
 
@@ -81,7 +82,7 @@ def test_no_column_is_added_while_another_process_commits(
         assert info is not None
         tables.check_schema(spark, table, info, new, evolve=True)
 
-    with commit_lock(table), pytest.raises(RetriableError, match="another process holds"):
+    with commit_lock(table), pytest.raises(Locked, match="another writer holds"):
         evolve()
     evolve()
     assert spark.table(table.sql).columns == ["id", "note"]
@@ -107,3 +108,45 @@ def test_statuses_are_there_where_dead_letters_are_when_a_writer_stops_between(
     table.create(spark)
     assert table.exists(spark)
     assert table.dead_letters(spark).count() == 0
+
+
+def test_another_user_of_a_shared_folder_takes_the_lock_too(tmp_path: Path) -> None:
+    """Linux grants a lock on a file that may only be read, so who made the file does not matter."""
+    (tmp_path / "_tidemark.lock").touch(0o444)
+    table = TableRef(path=str(tmp_path))
+    with patched_open(), commit_lock(table), pytest.raises(Locked), commit_lock(table, within=0.1):
+        pass
+
+
+@contextmanager
+def patched_open() -> Iterator[None]:
+    """As for a user who may read and not write: to root, as tests in a container run, no mode forbids anything."""
+    opened = Path.open
+
+    def refuses(path: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
+        if mode != "r" and path.name == "_tidemark.lock":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, mode, *rest, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "open", refuses)
+        yield
+
+
+def test_what_is_no_lock_is_named(tmp_path: Path) -> None:
+    (tmp_path / "_tidemark.lock").mkdir()
+    said = r"_tidemark\.lock cannot be taken: Is a directory"
+    with pytest.raises(NonRetriableError, match=said), commit_lock(TableRef(path=str(tmp_path))):
+        pass
+
+
+def test_a_table_made_again_while_its_lock_is_held_has_one_lock(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    table = TableRef(path=str(folder))
+    with commit_lock(table):
+        (folder / "_tidemark.lock").unlink()
+        opened = (folder / "_tidemark.lock").open("a")
+        with commit_lock(table), pytest.raises(Locked), commit_lock(table, within=0.1):
+            pass
+        opened.close()

@@ -217,13 +217,14 @@ def test_status_shows_mark_end_and_lag_of_each_partition_when_records_wait(strea
     assert status.problem is None
 
 
-def test_the_streams_of_an_application_share_its_polls_when_no_interval_is_given(
+def test_the_queries_of_an_application_share_its_polls_when_no_interval_is_given(
     stream: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_options, "_POLLS_A_SECOND", 2)
     events = stream()
     events.options["landing"] = {"destination": {"bucket": str(events.folder), "path": "raw"}}
     events.options["processing"] = {"batch-size": 1}
+    events.options["dead-letter"] = {"keep-table": True}
     events.produce(good(1))
     landed: list[BatchReport] = []
     ingest = Ingest(events.spark, events.settings(), observers=[Reports(landed)])
@@ -236,4 +237,4 @@ def test_the_streams_of_an_application_share_its_polls_when_no_interval_is_given
         ingest.stop()
         running.join(90)
     assert not running.is_alive()
-    assert [line["every_s"] for line in lines if line["event"] == "stream polls"] == [1.0, 1.0]
+    assert [line["every_s"] for line in lines if line["event"] == "stream polls"] == [1.5, 1.5]

@@ -22,6 +22,7 @@ from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import admin, produce
 from tidemark.ingest.application import Ingest, StreamOutcome
+from tidemark.platform import commit_lock
 from tidemark.resilience.breaker_state import State, remembered_in
 
 Make = Callable[..., StreamUnderTest]
@@ -273,6 +274,28 @@ def test_the_batch_is_kept_and_lands_when_no_store_answers_or_the_stream_pauses(
     events.land(breaker=BREAKER)
     assert events.ids() == [0, 1, 2]
     assert [x["offset"] for x in events.dead_letters()] == ["2", "4"]
+
+
+@pytest.mark.parametrize("mode", ["kafka-native", "merge"])
+def test_the_batch_waits_and_no_record_is_rejected_while_another_writer_commits(
+    stream: Make, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """`tidemark maintain` compacts under the lock for as long as that takes."""
+    monkeypatch.setattr(commit_lock, "LONGEST_WAIT_S", 0.2)
+    events = stream()
+    events.options["idempotency"] = {"mode": mode}
+    events.produce(good(0))
+    events.land()
+    with commit_lock.commit_lock(events.table), running(events, {"on-exhausted": "dead-letter"}) as one:
+        events.produce(good(1), BAD)
+        until(lambda: len(one.watcher.pauses) > 1)
+        assert set(one.watcher.pauses) == {"table"}
+        assert one.watcher.changes == []
+        assert one.stop() < 15
+    assert events.dead_letters() == []
+    events.land()
+    assert events.ids() == [0, 1]
+    assert [x["offset"] for x in events.dead_letters()] == ["2"]
 
 
 def test_the_stream_ends_at_once_when_it_is_stopped_in_a_pause_of_an_hour(

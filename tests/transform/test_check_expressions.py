@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tidemark.cli.app import main
@@ -39,11 +41,15 @@ connector:
 
 
 def test_every_fault_of_rules_enrichment_and_columns_is_reported_at_once(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "tidemark.yml"
     config.write_text(CONFIGURATION)
+    logged_by_pyspark: list[logging.LogRecord] = []
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    monkeypatch.setattr(logger, "handle", logged_by_pyspark.append)
     assert main(["check", "--config", str(config), "--json"]) == 2
+    assert logged_by_pyspark == []
     faults = json.loads(capsys.readouterr().out)["faults"]
     at = "connector.topics.orders"
     assert [(f["line"], f["key"]) for f in faults] == [

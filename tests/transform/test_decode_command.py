@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.schema_registry import Registry, framed
 from tests.transform.test_csv_avro import DDL, WRITER, avro, order
 
 from tidemark.cli.app import main
+from tidemark.cli.decode import _of_line
 
 TOPICS: dict[str, Any] = {
     "people": {
@@ -98,6 +100,65 @@ def test_what_becomes_of_files_is_shown_for_every_format(
         "sizes": {"s": 1},
     }
     assert good["schema_id"] == 7
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"value_b64": "a"}, "value_b64: Value error, Invalid base64"),
+        ({"value_b64": 5}, "value_b64: Value error, is not text in base64"),
+        ({"value_b64": "", "stream_partition": "x"}, "stream_partition: Input should be a valid integer"),
+        ({"value_b64": "", "stream_offset": -1}, "stream_offset: Input should be greater than or equal to 0"),
+        (
+            {"value_b64": "", "message_timestamp": "nonsense"},
+            "message_timestamp: Value error, Invalid isoformat",
+        ),
+        (
+            {"value_b64": "", "message_timestamp": 5},
+            "message_timestamp: Value error, is not a time in ISO 8601",
+        ),
+        ({"value_b64": "", "stream_topic": 5}, "stream_topic: Input should be a valid string"),
+        (
+            {"value_b64": "", "message_headers": [{"name": "a"}]},
+            "message_headers.0.value_b64: Field required",
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else json.dumps(value)[:60],
+)
+def test_a_line_that_is_no_export_is_named_with_what_is_wrong_in_it(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], line: dict[str, Any], said: str
+) -> None:
+    (tmp_path / "lines.jsonl").write_text('{"id": 1}\n' + json.dumps(line) + "\n")
+    arguments = ["decode", "--stream", "people", str(tmp_path / "lines.jsonl"), "--config", str(config)]
+    assert main(arguments) == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "lines.jsonl, line 2: not an exported record" in shown
+    assert said in shown
+
+
+def test_a_line_nested_beyond_all_bounds_is_a_payload(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lines.jsonl").write_bytes(b"[" * 200_000 + b"\n")
+    assert main(["decode", "-s", "people", str(tmp_path / "lines.jsonl"), "-c", str(config), "--json"]) == 0
+    assert [each["code"] for each in json.loads(capsys.readouterr().out)] == ["MALFORMED_JSON"]
+
+
+def test_an_exported_line_keeps_its_key_its_headers_and_its_coordinates() -> None:
+    exported = {
+        "value_b64": "e30=",
+        "key_b64": "aw==",
+        "stream_offset": 7,
+        "message_timestamp": "2026-03-29T01:30:00+00:00",
+        "message_headers": [{"name": "h", "value_b64": None}],
+    }
+    assert _of_line(json.dumps(exported).encode(), "here") == {
+        "message_payload": b"{}",
+        "message_key": b"k",
+        "stream_offset": 7,
+        "message_timestamp": datetime(2026, 3, 29, 1, 30, tzinfo=UTC),
+        "message_headers": [{"name": "h", "value": None}],
+    }
 
 
 def test_what_becomes_of_a_file_is_a_table_for_people(

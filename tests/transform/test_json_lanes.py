@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tests.transform.samples import plan_of
 from tests.transform.test_random_records import COLUMNS, EPOCHS, json_of
 
+from tidemark.transform import explain
 from tidemark.transform.decode.decoder import SLICE_BYTES, Decoder
 from tidemark.transform.decode.json import fast as json_fast
 from tidemark.transform.decode.json.fast import FastJson, Taken
@@ -242,3 +243,15 @@ def test_a_slice_has_few_bytes_and_few_records() -> None:
     ] * len(slices)
     assert [at for s in slices for at in range(s.start, s.stop)] == [*range(len(payloads))]
     assert max(s.stop - s.start for s in slices) == 10_000
+
+
+def test_the_path_of_a_fault_is_cut_as_a_maps_keys_are_the_producers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    payload = json.dumps({"m": {"k" * 4000: {f"f{at}": "x" for at in range(20)}}}).encode()
+    members = ", ".join(f"f{at}: INT" for at in range(20))
+    plan = plan_of(spark, tmp_path, f"m MAP<STRING, STRUCT<{members}>>", supported_formats=["JSON"])
+    found = explain(None, payload, plan)[0]
+    assert [len(fault["field"]) for fault in found.faults] == [201] * 20
+    assert found.message is not None
+    assert len(found.message) < 2000

@@ -282,7 +282,7 @@ def test_a_streams_folder_name_is_plain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "streams", "seconds"),
+    ("given", "queries", "seconds"),
     [
         ({}, 1, 0.5),
         ({}, 10, 0.5),
@@ -291,11 +291,26 @@ def test_a_streams_folder_name_is_plain() -> None:
         ({}, 5000, 60.0),
         ({"flush-interval": 1}, 100, 1.0),
         ({"flush-interval": 0.2}, 1, 0.2),
+        ({"flush-interval": 0.0004}, 1, 0.05),
         ({"poll-interval": 0.1}, 100, 0.1),
         ({"poll-interval": 0}, 1, 0.0),
     ],
 )
-def test_streams_of_one_application_poll_twenty_times_a_second_in_all_by_default(
-    given: dict[str, float], streams: int, seconds: float
+def test_queries_of_one_application_poll_twenty_times_a_second_in_all_by_default(
+    given: dict[str, float], queries: int, seconds: float
 ) -> None:
-    assert Processing.model_validate(given).seconds_between_polls(streams) == seconds
+    assert Processing.model_validate(given).seconds_between_polls(queries) == seconds
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("flush-interval", 1e17, "ten years"),
+        ("poll-interval", 1e306, "ten years"),
+        ("retry-deadline", 1e10, "ten years"),
+        ("max-batch-size", 10**30, "9223372036854775807"),
+    ],
+)
+def test_a_number_that_no_timer_and_no_counter_holds_is_refused(key: str, value: float, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Processing.model_validate({key: value})

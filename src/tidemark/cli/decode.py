@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from rich.table import Table
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings
@@ -69,20 +70,69 @@ def payloads_of(file: Path, *, lines: bool) -> list[tuple[str, Any]]:
         return [(file.name, content)]
     split = content.split(b"\n")
     kept = split[:-1] if split[-1] == b"" else split
-    return [(f"{file.name}:{at}", _of_line(line)) for at, line in enumerate(kept, 1)]
+    return [(f"{file.name}:{at}", _of_line(line, f"{file}, line {at}")) for at, line in enumerate(kept, 1)]
 
 
-def _of_line(line: bytes) -> Any:
-    """The line itself, or the record that an exported line describes."""
+def _of_line(line: bytes, place: str) -> Any:
+    """The line itself, or the record that an exported line describes. Raises UsageError for one that is malformed."""
     try:
         exported = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return line
     if not isinstance(exported, dict) or "value_b64" not in exported:
         return line
-    value = exported["value_b64"]
-    known = {k: v for k, v in exported.items() if k in records.ENVELOPE_COLUMNS and k != records.HEADERS}
-    return {**known, records.PAYLOAD: None if value is None else base64.b64decode(value)}
+    try:
+        return _Exported.model_validate(exported).envelope()
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise UsageError(
+            f"{place}: not an exported record ({faults})",
+            "tidemark dead-letters export writes such lines; without value_b64 a line is a payload as it is",
+        ) from error
+
+
+def _decoded(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise ValueError("is not text in base64")
+    return base64.b64decode(value, validate=True)
+
+
+def _moment(value: Any) -> datetime:
+    if not isinstance(value, str):
+        raise ValueError("is not a time in ISO 8601")
+    return datetime.fromisoformat(value)
+
+
+_Base64 = Annotated[bytes, BeforeValidator(_decoded)]
+
+
+class _Header(BaseModel, strict=True, hide_input_in_errors=True):
+    name: str
+    value_b64: _Base64 | None
+
+
+class _Exported(BaseModel, strict=True, hide_input_in_errors=True):
+    """A line of `tidemark dead-letters export`, or one written like it; what it lacks is that of a plain payload."""
+
+    stream_topic: str | None = None
+    stream_topic_id: str | None = None
+    stream_partition: int | None = Field(None, ge=0, lt=2**31)
+    stream_offset: int | None = Field(None, ge=0, lt=2**63)
+    message_timestamp: Annotated[datetime, BeforeValidator(_moment)] | None = None
+    message_timestamp_type: str | None = None
+    key_b64: _Base64 | None = None
+    value_b64: _Base64 | None
+    message_headers: tuple[_Header, ...] | None = Field(None, strict=False)
+
+    def envelope(self) -> dict[str, Any]:
+        given = self.model_dump(include=set(records.ENVELOPE_COLUMNS) - {records.HEADERS}, exclude_none=True)
+        headers = [{"name": h.name, "value": h.value_b64} for h in self.message_headers or ()]
+        return {
+            **given,
+            records.KEY: self.key_b64,
+            records.PAYLOAD: self.value_b64,
+            records.HEADERS: headers or None,
+        }
 
 
 def _table(names: list[str], found: list[Explained]) -> Table:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
+
+_LARGEST_FLOAT = 10 * 365 * 86_400
+"""Ten years of seconds. Beyond what timers and Spark's intervals hold a number would fail where it is used."""
+_LARGEST_INT = 2**63 - 1
 
 
 def kebab(name: str) -> str:
@@ -41,3 +45,12 @@ class Section(BaseModel):
     def __init_subclass__(cls, *, used_by: str = "", **config: Unpack[ConfigDict]) -> None:
         super().__init_subclass__(**config)
         cls.used_by = used_by
+
+    @field_validator("*")
+    @classmethod
+    def _within_reach(cls, value: Any) -> Any:
+        if isinstance(value, float) and abs(value) > _LARGEST_FLOAT:
+            raise ValueError(f"must be at most {_LARGEST_FLOAT} (ten years of seconds)")
+        if isinstance(value, int) and abs(value) > _LARGEST_INT:
+            raise ValueError(f"must be at most {_LARGEST_INT}")
+        return value

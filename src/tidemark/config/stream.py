@@ -36,7 +36,8 @@ class Destination(Section, used_by="Spark"):
     )
 
 
-_SHORTEST_POLL_S = 0.5
+_USUAL_POLL_S = 0.5
+_SHORTEST_POLL_S = 0.05
 _POLLS_A_SECOND = 20
 
 
@@ -53,9 +54,9 @@ class Processing(Section, used_by="Spark"):
     poll_interval: float | None = Field(
         None,
         ge=0,
-        description="Seconds between two polls for new records. By default 0.5, and 0.05 for each stream of the"
-        " application where that is more: its streams ask Kafka twenty times a second in all. Never more than"
-        " `flush-interval`.",
+        description="Seconds between two polls for new records. By default 0.5, and 0.05 for each query of the"
+        " application where that is more, so that its streams and DLQ tables ask Kafka twenty times a second in"
+        " all; or `flush-interval`, if that is less, but not below 0.05.",
     )
     max_retries: int = Field(3, ge=0, description="Retries of a failed step: 3 retries are 4 attempts.")
     retry_deadline: float = Field(
@@ -73,11 +74,11 @@ class Processing(Section, used_by="Spark"):
         description="A batch with a larger share of bad records stops the stream, unpublished.",
     )
     rejected_in_memory: int = Field(
-        5000,
+        2500,
         ge=1,
         le=10_000,
-        description="Rejected records that each task of the pass over the batch keeps in memory; all together"
-        " at most 64 MB.",
+        description="Rejected records of a batch that the driver keeps in memory; a batch with more, or with one"
+        " above 4 KB, is read again for them. Fewer where a batch has many tasks: 16,384 divided by these.",
     )
     min_partitions: int | None = Field(
         None, ge=1, description="Spark tasks to read a batch with, if more than Kafka partitions."
@@ -99,11 +100,12 @@ class Processing(Section, used_by="Spark"):
             raise ValueError("min-partitions and max-partitions exclude each other")
         return self
 
-    def seconds_between_polls(self, streams: int) -> float:
-        """Of each of so many streams of one application. What idle streams cost is their polls."""
+    def seconds_between_polls(self, queries: int) -> float:
+        """Of each of so many queries of one application. What idle streams cost is their polls."""
         if self.poll_interval is not None:
             return self.poll_interval
-        return min(max(_SHORTEST_POLL_S, streams / _POLLS_A_SECOND), self.flush_interval)
+        shared = max(_USUAL_POLL_S, queries / _POLLS_A_SECOND)
+        return min(shared, max(_SHORTEST_POLL_S, self.flush_interval))
 
 
 class Mode(StrEnum):

@@ -9,6 +9,7 @@
     │   ├── DataLoss         Kafka no longer has records that were not read
     │   └── SchemaConflict   the table's schema is not the stream's
     ├── RetriableError       DEPENDENCY scope: may succeed later
+    │   ├── Locked           another writer is committing to the table
     │   ├── RestartStream    the query must start again from the ledger
     │   ├── RetriesExhausted retries or their deadline are used up; has the error info and the decision
     │   └── BreakerOpen      the destination is not tried for now
@@ -79,6 +80,12 @@ class RetriableError(TidemarkError):
     def __init__(self, message: str, hint: str | None = None, *, retry_after: float | None = None) -> None:
         super().__init__(message, hint)
         self.retry_after = retry_after
+
+
+class Locked(RetriableError):
+    """The table can be written once the other writer is done, so a batch that waits for it is kept."""
+
+    condition = "TIDEMARK_LOCKED"
 
 
 class RestartStream(RetriableError):

@@ -93,7 +93,7 @@ class Ingest:
     _end_at: float = float("inf")
     _breakers: Breakers = field(init=False)
     _watching: Sequence[StreamObserver] = ()
-    _running: int = 1
+    _polling: int = 1
 
     def __post_init__(self) -> None:
         self._breakers = Breakers.of(
@@ -117,7 +117,7 @@ class Ingest:
             return self._run_targets(targets)
 
     def _run_targets(self, targets: Sequence[Target]) -> list[StreamOutcome]:
-        self._running = len(targets)
+        self._polling = len(targets) + sum(target.keeps_dead_letters for target in targets)
         self._observing.emit(StreamsExpected(tuple(t.name for t in targets)))
         outcomes: list[StreamOutcome] = []
         supervisors = [
@@ -207,7 +207,7 @@ class Ingest:
         restart_policy.ledger = ledger
         replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
         keep_dead_letters = DeadLetterTableQuery(
-            self.spark, self.settings, target, self.available_now, streams=self._running
+            self.spark, self.settings, target, self.available_now, polling=self._polling
         )
         background = Background(self.spark, target, ledger, self.now, replay_outage, keep_dead_letters)
         with relaying(self.spark, start.checkpoint.path, self._observing) as observers:
@@ -268,6 +268,6 @@ class Ingest:
         )
         if self.available_now:
             return start_polling(writer, every=None)
-        every = processing.seconds_between_polls(self._running)
+        every = processing.seconds_between_polls(self._polling)
         log.info("stream polls", stream=target.name, every_s=every)
         return start_polling(writer, every=every)

@@ -33,12 +33,12 @@ class DeadLetterTableQuery:
     settings: Settings
     target: Target
     bounded: bool
-    streams: int = 1
+    polling: int = 1
     _query: StreamingQuery | None = None
     _not_before: float = 0.0
 
     def __call__(self) -> None:
-        if self.bounded or not self._asked or time.monotonic() < self._not_before:
+        if self.bounded or not self.target.keeps_dead_letters or time.monotonic() < self._not_before:
             return
         if self._query is not None and self._query.isActive:
             return
@@ -47,7 +47,7 @@ class DeadLetterTableQuery:
             if self._query is not None and (failure := self._query.exception()) is not None:
                 self._warn(failure)
             self._query = start_dead_letters(
-                self.spark, self.settings, self.target, available_now=False, streams=self.streams
+                self.spark, self.settings, self.target, available_now=False, polling=self.polling
             )
         except (TidemarkError, PySparkException) as error:
             self._warn(error)
@@ -57,7 +57,7 @@ class DeadLetterTableQuery:
         if self._query is not None:
             stop(self._query, bounded=stopping.is_set())
             self._query = None
-        if not (self.bounded and self._asked) or stopping.is_set():
+        if not (self.bounded and self.target.keeps_dead_letters) or stopping.is_set():
             return
         try:
             keep_dead_letters(self.spark, self.settings, self.target, ending=stopping)
@@ -66,7 +66,3 @@ class DeadLetterTableQuery:
 
     def _warn(self, error: BaseException) -> None:
         log.warning("dead letters not kept", stream=self.target.name, error=error_info_of(error).summary)
-
-    @property
-    def _asked(self) -> bool:
-        return self.target.decode is not None and self.target.stream.dead_letter.keep_table

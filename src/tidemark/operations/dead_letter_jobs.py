@@ -32,7 +32,7 @@ def dead_letters_job(
     while not available_now:
         for name, dead_letters in found.items():
             if queries.get(name) is None:  # its DLQ topic may not be there before the first dead letter
-                queries[name] = dead_letters.start(available_now=False)
+                queries[name] = dead_letters.start(available_now=False, polling=len(found))
         for query in filter(None, queries.values()):
             query.awaitTermination(1)
         time.sleep(1 if all(queries.values()) else _LOOK_AGAIN_S)

@@ -8,6 +8,7 @@ have their own locks.
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,18 +16,20 @@ from pathlib import Path
 from typing import IO
 
 from tidemark.config.destination import TableRef
-from tidemark.contract.errors import RetriableError
+from tidemark.contract.errors import Locked, NonRetriableError
 
 LONGEST_WAIT_S = 120.0
 _LOOK_S = 0.05
+# Delta and VACUUM ignore names with a leading underscore.
+_NAME = "_tidemark.lock"
 
 
 @contextmanager
 def commit_lock(table: TableRef, *, within: float | None = None) -> Iterator[None]:
     """Held during a commit to a table that others write to too. Does nothing where the table is not a local folder.
 
-    Raises RetriableError where another process, a frozen one perhaps, holds it for over `within` seconds,
-    two minutes by default.
+    Raises Locked where another writer, a frozen one perhaps, holds it for over `within` seconds, two minutes by
+    default; NonRetriableError where there can be no such lock.
     """
     if not table.is_local or table.path is None:
         yield
@@ -35,22 +38,50 @@ def commit_lock(table: TableRef, *, within: float | None = None) -> Iterator[Non
     if not folder.is_dir():
         yield
         return
-    # Delta and VACUUM ignore names with a leading underscore.
-    with (folder / "_tidemark.lock").open("a") as file:
-        _take(file, table, LONGEST_WAIT_S if within is None else within)
+    with _taken(folder / _NAME, table, LONGEST_WAIT_S if within is None else within):
         yield
 
 
-def _take(file: IO[str], table: TableRef, within: float) -> None:
+def _taken(path: Path, table: TableRef, within: float) -> IO[str]:
     deadline = time.monotonic() + within
-    while True:
+    while (file := _tried(path)) is None:
+        if time.monotonic() > deadline:
+            raise Locked(
+                f"another writer holds the commit lock of {table} for more than {within:g} s",
+                "`tidemark maintain` holds it while it compacts: wait for its end; a stream may have one ingest"
+                f" alone: end the other one. `fuser {path}` names the process",
+            )
+        time.sleep(_LOOK_S)
+    return file
+
+
+def _tried(path: Path) -> IO[str] | None:
+    """The lock's file, locked. None where another writer has it, or it is that of a table which was removed since."""
+    try:
+        file = _opened(path)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
-                raise RetriableError(
-                    f"another process holds the commit lock of {table} for more than {within:g} s",
-                    f"one writer per stream: end the other one; `fuser {file.name}` names it",
-                ) from error
-        time.sleep(_LOOK_S)
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        except BaseException:
+            file.close()
+            raise
+    except BlockingIOError:
+        return None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise NonRetriableError(
+            f"the commit lock {path} cannot be taken: {error.strerror}",
+            "it is a file that this user may read, on a file system with locks; remove what else has its name",
+        ) from error
+    file.close()
+    return None
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        return path.open("a")
+    except PermissionError:
+        # Made by another user of the same table: a lock needs no more than to read the file.
+        return path.open()

@@ -43,6 +43,9 @@ MISSING_FILE = retry("MISSING_FILE", max_retries=1, then=Action.STOP)
 MISSING_TOPIC = retry("MISSING_TOPIC", then=Action.STOP)
 EXPIRED = retry("EXPIRED_CREDENTIALS", max_retries=1, then=Action.STOP)
 
+LOCKED = Decision("LOCKED", Action.RETRY, Scope.DEPENDENCY, then=Action.RETRY)
+"""Waited for as long as it takes: the table is there, and another writer has its turn."""
+
 CONFLICT = Decision("CONFLICT", Action.RETRY_OP, Scope.DEPENDENCY, backoff=COMMIT_BACKOFF)
 TABLE_CHANGED = Decision("CONFLICT", Action.RETRY_OP, Scope.DEPENDENCY, max_retries=2, backoff=COMMIT_BACKOFF)
 COMMITTED = Decision("COMMITTED", Action.TREAT_AS_SUCCESS, Scope.DEPENDENCY)

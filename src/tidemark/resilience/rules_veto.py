@@ -15,6 +15,7 @@ from tidemark.resilience.decisions import (
     DATA_LOSS,
     EXPIRED,
     FENCED,
+    LOCKED,
     MALFORMED,
     MISSING,
     MISSING_TOPIC,
@@ -44,6 +45,7 @@ OWN = (
     *_own("own-stop", "TIDEMARK_STOP", "NonRetriableError", stop("NON_RETRIABLE")),
     *_own("own-config", "TIDEMARK_CONFIG", "ConfigError", CONFIGURATION),
     *_own("own-usage", "TIDEMARK_USAGE", "UsageError", CONFIGURATION),
+    *_own("own-locked", "TIDEMARK_LOCKED", "Locked", LOCKED),
     *_own("own-restart", "TIDEMARK_RESTART", "RestartStream", RESTART),
     *_own("own-shutdown", "TIDEMARK_SHUTDOWN", "ShutdownRequested", SHUTDOWN),
     *_own(

@@ -38,6 +38,11 @@ class Target:
         """Whether its checkpoint holds fingerprints."""
         return self.idempotency.mode is Mode.FINGERPRINT
 
+    @property
+    def keeps_dead_letters(self) -> bool:
+        """Whether its DLQ topic is stored in a table by a query next to its own."""
+        return self.decode is not None and self.stream.dead_letter.keep_table
+
     def checkpoint(self, identifier: str) -> Checkpoint:
         path = f"{self.checkpoint_root.rstrip('/')}/{self.name}/{identifier}"
         return Checkpoint(files_at(path), path, self.stream.kafka_topic)

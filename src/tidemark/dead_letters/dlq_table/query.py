@@ -62,12 +62,12 @@ def start_dead_letters(
     *,
     available_now: bool,
     reader: str = "dead-letters",
-    streams: int = 1,
+    polling: int = 1,
     sleep: Sleep = sleep_through,
 ) -> StreamingQuery | None:
     """Start the query; None while there is no DLQ topic, and so no dead letter.
 
-    It polls as one of `streams` of its application.
+    `polling` is how many queries the application has: they share its polls.
 
     The tables are created first. The checkpoint is the reader's, and named after the ids of the DLQ topic and
     of the table: a table created again gets all dead letters again. A checkpoint that is lost or that retention
@@ -100,7 +100,7 @@ def start_dead_letters(
         .option("checkpointLocation", checkpoint)
         .foreachBatch(KeepDeadLetters(target.name, table, retry))
     )
-    return start_polling(writer, every=None if available_now else processing.seconds_between_polls(streams))
+    return start_polling(writer, every=None if available_now else processing.seconds_between_polls(polling))
 
 
 def keep_dead_letters(

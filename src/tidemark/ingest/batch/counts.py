@@ -45,7 +45,9 @@ class BatchCounts:
 
 
 def dead_letters_carried(asked: int, tasks: int) -> int:
-    """How many rejected records each task may carry along, so that all fit the driver's result size."""
+    """How many rejected records of a batch may be carried along. Each task can have as many, so that what all of
+    them send fits the driver's result size; the driver keeps no more than these.
+    """
     return max(1, min(asked, _CARRIED_BYTES_IN_ALL // (LARGEST_CARRIED_BYTES * max(1, tasks))))
 
 
@@ -141,17 +143,19 @@ def _carried(name: str) -> Column:
     return F.unix_micros(name) if name == records.TIMESTAMP else F.col(name)
 
 
-_SIZED = (records.KEY, records.PAYLOAD, records.HEADERS)
+_SIZED = (records.KEY, records.PAYLOAD, records.HEADERS, records.FAILURE)
 
 
 def _size() -> Column:
+    """Bytes of a rejected record and of the reason of its rejection."""
     headers = F.aggregate(
         F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
         F.lit(0),
         lambda size, h: size + F.octet_length(h["name"]) + F.coalesce(F.octet_length(h["value"]), F.lit(0)),
     )
-    parts = [F.coalesce(F.octet_length(F.col(c)), F.lit(0)) for c in (records.KEY, records.PAYLOAD)]
-    return parts[0] + parts[1] + headers
+    reason = F.to_json(F.col(records.FAILURE))  # of many faults it is longer than the record
+    parts = [F.coalesce(F.octet_length(c), F.lit(0)) for c in (records.KEY, records.PAYLOAD, reason)]
+    return parts[0] + parts[1] + parts[2] + headers
 
 
 def _dead_letters(carried: list[Row] | None, rejected: int) -> list[Row] | None:

@@ -24,10 +24,12 @@ _MESSAGE_LIMIT = 500
 
 def may_dead_letter(plan: BatchPlan, error: RetriesExhausted | BreakerOpen) -> bool:
     """Whether the batch may be dead-lettered: the stream or the failure's rule allows it, the stream has a DLQ,
-    and its checkpoint is not on the unavailable store.
+    and its checkpoint is not on the unavailable store. Never where the table only waits for another writer.
     """
     if plan.idempotency.merge_keys:
         # A version of an entity that is replayed later could not be distinguished from the newest one.
+        return False
+    if isinstance(error, RetriesExhausted) and error.decision.then is Action.RETRY:
         return False
     by_rule = plan.retry.classifier.classify(error).action is Action.DLQ
     wanted = by_rule or plan.processing.on_exhausted == "dead-letter"

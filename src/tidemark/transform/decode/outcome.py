@@ -13,6 +13,8 @@ KEPT_FAULTS = 20
 """Faults of one record that its failure lists; the others are counted."""
 FOUND_LENGTH = 120
 """Characters of a found value that a dead letter shows."""
+_PATH_LENGTH = 200
+"""Characters of a fault's path that it shows: a map's key and an unknown field's name are the producer's."""
 _LISTED = 5
 """Faults that a failure's message lists."""
 
@@ -94,18 +96,18 @@ def rejected(code: FailureCode, expected: str, found: str | None = None) -> Outc
     return Outcome(None, code, [Fault(code, None, expected, shown)])
 
 
-def cut(text: str) -> str:
-    return text if len(text) <= FOUND_LENGTH else text[:FOUND_LENGTH] + "…"
+def cut(text: str, length: int = FOUND_LENGTH) -> str:
+    return text if len(text) <= length else text[:length] + "…"
 
 
 def _written(path: Path) -> str | None:
-    if path is None or isinstance(path, str):
+    if path is None:
         return path
     parts: list[str] = []
     while isinstance(path, tuple):
         path, last = path
         parts.append(f"[{last}]" if isinstance(last, int) else last)
-    return (path or "") + "".join(reversed(parts))
+    return cut((path or "") + "".join(reversed(parts)), _PATH_LENGTH)
 
 
 def failure_of(outcome: Outcome, format_: str | None) -> dict[str, Any]:
