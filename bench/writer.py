@@ -102,7 +102,7 @@ class Writer:
         return [self.process, *self.process.children(recursive=True)]
 
     def cpu_seconds(self) -> float:
-        return self._total(lambda process: sum(process.cpu_times()[:2]))
+        return self._total(lambda process: sum(process.cpu_times()[:4]))
 
     def memory(self) -> int:
         return int(self._total(lambda process: process.memory_full_info().pss))

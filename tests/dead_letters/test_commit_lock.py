@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from pyspark.sql import types as T
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID, DeadLetterStatus
-from tidemark.contract.errors import Locked, NonRetriableError, RetriableError
+from tidemark.contract.errors import Locked, RetriableError
 from tidemark.dead_letters.columns import schema_of
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable, event
 from tidemark.platform import commit_lock as lock
@@ -108,45 +107,3 @@ def test_statuses_are_there_where_dead_letters_are_when_a_writer_stops_between(
     table.create(spark)
     assert table.exists(spark)
     assert table.dead_letters(spark).count() == 0
-
-
-def test_another_user_of_a_shared_folder_takes_the_lock_too(tmp_path: Path) -> None:
-    """Linux grants a lock on a file that may only be read, so who made the file does not matter."""
-    (tmp_path / "_tidemark.lock").touch(0o444)
-    table = TableRef(path=str(tmp_path))
-    with patched_open(), commit_lock(table), pytest.raises(Locked), commit_lock(table, within=0.1):
-        pass
-
-
-@contextmanager
-def patched_open() -> Iterator[None]:
-    """As for a user who may read and not write: to root, as tests in a container run, no mode forbids anything."""
-    opened = Path.open
-
-    def refuses(path: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
-        if mode != "r" and path.name == "_tidemark.lock":
-            raise PermissionError(13, "Permission denied", str(path))
-        return opened(path, mode, *rest, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "open", refuses)
-        yield
-
-
-def test_what_is_no_lock_is_named(tmp_path: Path) -> None:
-    (tmp_path / "_tidemark.lock").mkdir()
-    said = r"_tidemark\.lock cannot be taken: Is a directory"
-    with pytest.raises(NonRetriableError, match=said), commit_lock(TableRef(path=str(tmp_path))):
-        pass
-
-
-def test_a_table_made_again_while_its_lock_is_held_has_one_lock(tmp_path: Path) -> None:
-    folder = tmp_path / "events"
-    folder.mkdir()
-    table = TableRef(path=str(folder))
-    with commit_lock(table):
-        (folder / "_tidemark.lock").unlink()
-        opened = (folder / "_tidemark.lock").open("a")
-        with commit_lock(table), pytest.raises(Locked), commit_lock(table, within=0.1):
-            pass
-        opened.close()

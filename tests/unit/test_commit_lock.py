@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tidemark.config.destination import TableRef
-from tidemark.contract.errors import RetriableError
+from tidemark.contract.errors import Locked, NonRetriableError
 from tidemark.platform.commit_lock import commit_lock
 
 HOLD = """
@@ -36,7 +40,7 @@ def test_the_lock_is_given_up_with_a_reason_when_its_holder_is_frozen(
     assert other.stdout is not None
     try:
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(RetriableError, match="another process holds"), commit_lock(table, within=0.2):
+        with pytest.raises(Locked, match="another writer holds"), commit_lock(table, within=0.2):
             pass
     finally:
         other.kill()
@@ -67,3 +71,45 @@ def test_commits_of_one_table_come_one_after_the_other(tmp_path: Path) -> None:
 def test_a_table_elsewhere_needs_no_lock() -> None:
     with commit_lock(TableRef(path="s3a://lake/orders")), commit_lock(TableRef(name="main.lake.orders")):
         pass
+
+
+def test_another_user_of_a_shared_folder_takes_the_lock_too() -> None:
+    """Linux grants a lock on a file that may only be read, so who made the file does not matter."""
+    with TemporaryDirectory() as shared:
+        folder, table = Path(shared), TableRef(path=shared)
+        folder.chmod(0o777)
+        (folder / "_tidemark.lock").touch(0o444)
+        with nobody(), commit_lock(table), pytest.raises(Locked), commit_lock(table, within=0.1):
+            pass
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Root may write what no mode allows; other users keep to it, also to that of their own files."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_what_is_no_lock_is_named(tmp_path: Path) -> None:
+    (tmp_path / "_tidemark.lock").mkdir()
+    said = r"_tidemark\.lock cannot be taken: Is a directory"
+    with pytest.raises(NonRetriableError, match=said), commit_lock(TableRef(path=str(tmp_path))):
+        pass
+
+
+def test_a_table_made_again_while_its_lock_is_held_has_one_lock(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    table = TableRef(path=str(folder))
+    with commit_lock(table):
+        (folder / "_tidemark.lock").unlink()
+        opened = (folder / "_tidemark.lock").open("a")
+        with commit_lock(table), pytest.raises(Locked), commit_lock(table, within=0.1):
+            pass
+        opened.close()

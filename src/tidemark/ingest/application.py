@@ -195,7 +195,10 @@ class Ingest:
         started = time.monotonic()
         topic, marks = start.topic, start.state.marks
         event = StreamStarted(target.name, topic.name, topic.id, str(target.table), marks, start.fresh)
-        log.info("stream starts", **(vars(event) | {"marks": dict(marks)}), checkpoint=start.checkpoint_id)
+        # Below the marks where the dead letters of the batch before them may not all be published.
+        reads_from = {"reads_from": dict(start.marks)} if start.fresh and start.marks != marks else {}
+        about = vars(event) | {"marks": dict(marks)} | reads_from
+        log.info("stream starts", **about, checkpoint=start.checkpoint_id)
         self._observing.emit(event)
         if start.fresh and target.remembers:
             log.info("no content is remembered yet", stream=target.name, checkpoint=start.checkpoint_id)

@@ -85,7 +85,8 @@ def status_of(logs: Logs, settings: Settings, name: str) -> list[StreamStatus]:
             if kind == "decoded":
                 status = replace(status, dead_letters=_offsets_in(settings, stream.dlq_topic))
         except TidemarkError as error:
-            status = StreamStatus(label, stream.kafka_topic, str(table), problem=error.message)
+            problem = f"{error.message}; {error.hint}" if error.hint else error.message
+            status = StreamStatus(label, stream.kafka_topic, str(table), problem=problem)
         states = {b.name.removeprefix(f"{label}/"): b.state.value for b in breakers if _of(b.name, label)}
         found.append(replace(status, breakers=states))
     return found
@@ -122,7 +123,9 @@ def _status(
         topic_id=topic.id,
         partitions=partitions_of(state.marks, ends),
         last_commit_version=written.newest_version if written.newest else None,
-        last_commit_time=written.newest_at.isoformat() + "Z" if written.newest_at else None,
+        last_commit_time=written.newest_at.isoformat(timespec="milliseconds") + "Z"
+        if written.newest_at
+        else None,
         last_commit_kind=written.newest.kind.value if written.newest else None,
         seq=written.seq,
         restored=written.restored,

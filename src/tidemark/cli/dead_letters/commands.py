@@ -83,10 +83,10 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Dead letters without their payloads, the oldest first."""
-    dead_letters = open_dead_letters(config, target, stream)
-    table = dead_letters.table.facts
     statuses = status or list(DeadLetterStatus)
     selection = selection_of(code=code, status=statuses, since=since, until=until, limit=limit)
+    dead_letters = open_dead_letters(config, target, stream)
+    table = dead_letters.table.facts
     rows = [asdict(each) for each in (dead_letters.tally() if summary else dead_letters.listed(selection))]
     if as_json:
         print_json(rows)

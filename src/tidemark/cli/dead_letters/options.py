@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemark.cli.options import open_settings
+from tidemark.cli.output import stderr
 from tidemark.contract.dead_letters import DeadLetterStatus
 from tidemark.contract.errors import UsageError
+from tidemark.contract.failure_codes import FailureCode
 
 if TYPE_CHECKING:
     from tidemark.dead_letters.selection import PayloadEdit, Selection
@@ -59,11 +63,22 @@ def selection_of(
 ) -> Selection:
     from tidemark.dead_letters.selection import Selection, read_dead_letters
 
+    _warn_of_unknown(code or ())
     named = tuple(dead_letter or ()) + (read_dead_letters(from_file) if from_file is not None else ())
     if from_file is not None and not named:
         raise UsageError(f"{from_file} names no dead letter")
     since, until = (m.replace(tzinfo=m.tzinfo or UTC) if m is not None else None for m in (since, until))
     return Selection(tuple(code or ()), since, until, named, tuple(status or ()), limit)
+
+
+def _warn_of_unknown(codes: Iterable[str]) -> None:
+    """No error: others write dead letters too, with codes of their own."""
+    known = [each.value for each in FailureCode]
+    for code in codes:
+        if code not in known:
+            near = get_close_matches(code.upper(), known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            stderr().print(f"{code} is none of Tidemark's own failure codes{hint}", style="yellow")
 
 
 def payload_edit_of(expression: str | None, patch: Path | None) -> PayloadEdit | None:

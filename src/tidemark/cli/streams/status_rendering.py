@@ -36,9 +36,16 @@ def rendering(streams: Sequence[StreamStatus], rates: dict[str, float] | None = 
         if stream.problem:
             parts.append(Text(stream.problem, style="yellow"))
         if stream.dead_letters:
-            why = f"tidemark dead-letters list --stream {stream.stream} --summary"
+            store, why = (
+                f"tidemark dead-letters {command} --stream {stream.stream} {option}"
+                for command, option in (("stream", "--available-now"), ("list", "--summary"))
+            )
             parts.append(
-                Text(f"{stream.dead_letters:,} on the dead letter topic; why: {why}", style="yellow")
+                Text(
+                    f"{stream.dead_letters:,} records on the dead letter topic, repeats included;"
+                    f" why: {store} && {why}",
+                    style="yellow",
+                )
             )
         not_closed = {name: state for name, state in stream.breakers.items() if state != "CLOSED"}
         if not_closed:

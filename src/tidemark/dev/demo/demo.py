@@ -37,6 +37,7 @@ from tidemark.dev.samples import SampleEvent
 from tidemark.monitoring.logging import configure_logs
 from tidemark.platform.jvm.jars import jar_paths, tidemark_home
 from tidemark.platform.jvm.java import find_java
+from tidemark.platform.session import local_session
 from tidemark.reports.run import report_now
 from tidemark.source.topics import KafkaAdmin
 
@@ -77,12 +78,14 @@ def run_demo(
         WriterFailed: the writer ended by itself with an error.
     """
     narrator, subject = Narrator(console), subject_of(sample_set)
-    with _folder(keep) as folder:
+    with _folder(keep, narrator) as folder:
         files = DemoFiles(folder, subject)
         narrator.step("Java and jars")
         java = find_java()
         jars = jar_paths("spark", "broker")
-        narrator.say(f"Java {java.version} in {java.home}; {len(jars)} jars in {tidemark_home() / 'jars'}")
+        narrator.say(
+            f"Java {java.version} in {java.home}; {len(jars)} jars of Spark and Kafka in {tidemark_home() / 'jars'}"
+        )
 
         narrator.step("A real Kafka broker")
         with EmbeddedBroker(files.broker) as broker:
@@ -197,6 +200,8 @@ def _audit(
     narrator.step("The contents of the table and of the DLQ topic")
     dlq, day = f"{files.subject.topic}-dlq", files.subject.day
     narrator.say(f"reading {files.table} with Spark, and topic {dlq}")
+    # Spark's own folder for tables by name would stay behind where the demo was started.
+    local_session("tidemark-demo", extra_conf={"spark.sql.warehouse.dir": str(files.folder / "warehouse")})
     rows = landed_rows(files.table, day=day)
     dead_letters = dead_letters_of(bootstrap, dlq)
     audit_result = judge(produced, rows, dead_letters)
@@ -226,7 +231,9 @@ def _audit(
 def _report(narrator: Narrator, files: DemoFiles) -> None:
     """Requests a report over the landed table as a client does: through the topic, the claim, the archive."""
     narrator.step("A report over the landed table")
-    narrator.say("a request through the topic bim-report-requested, processed by a worker in this process")
+    narrator.say(
+        "a request through the topic for reports, bim-report-requested, processed by a worker in this process"
+    )
     archived = report_now(load_settings(files.configuration), "VOLUME", requested_by="demo")
     narrator.show(table_of_report(archived))
     narrator.say(f"COMPLETED; its archiveRef is {archived.ref}")
@@ -234,13 +241,14 @@ def _report(narrator: Narrator, files: DemoFiles) -> None:
 
 
 @contextmanager
-def _folder(keep: Path | None) -> Iterator[Path]:
+def _folder(keep: Path | None, narrator: Narrator) -> Iterator[Path]:
     if keep is None:
         folder = Path(tempfile.mkdtemp(prefix="tidemark-demo-"))
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            narrator.say(f"{folder} is removed; --keep FOLDER keeps what is in it")
         return
     keep = keep.expanduser().absolute()
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
