@@ -206,7 +206,8 @@ def topic(
             .replace("[", "-")
             .replace("]", "")
         )
-        create_topic(broker.bootstrap, name, partitions, **configs)
+        # Many records are dated long ago: the broker's usual week would delete them under a test that takes long.
+        create_topic(broker.bootstrap, name, partitions, **{"retention_ms": "-1", **configs})
         made.append(name)
         return name
 

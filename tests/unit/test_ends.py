@@ -49,7 +49,7 @@ def test_a_run_returns_when_a_stream_hangs_in_a_store_that_does_not_answer(
             hanging.wait(60)
         return StreamOutcome(target.name, None)
 
-    names = [SimpleNamespace(name="ends"), SimpleNamespace(name="hangs")]
+    names = [SimpleNamespace(name=name, keeps_dead_letters=False) for name in ("ends", "hangs")]
     monkeypatch.setattr(application, "targets_of", lambda *_, **__: names)
     monkeypatch.setattr(application, "LONGEST_END_S", 0.3)
     monkeypatch.setattr(Ingest, "_supervise", supervise)
@@ -78,9 +78,7 @@ def test_a_query_that_does_not_end_is_waited_for_only_where_the_process_goes_on(
 
 def test_dead_letters_are_not_read_to_their_end_when_the_process_is_to_end() -> None:
     unused: Any = None
-    target: Any = SimpleNamespace(
-        decode=object(), stream=SimpleNamespace(dead_letter=SimpleNamespace(keep_table=True)), name="events"
-    )
+    target: Any = SimpleNamespace(keeps_dead_letters=True, name="events")
     stopping = threading.Event()
     stopping.set()
     # Without the bound it would start a query, for which there is no session here.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ def session_for(settings: Settings) -> SparkSession:
     """The Spark session for this configuration; S3 jars only where a table or checkpoint lies on S3."""
     if on_databricks() or os.environ.get("SPARK_REMOTE"):
         return get_session(settings.application_name)
-    _say_analysis_errors_once()
     tables = [t for name in settings.streams for t in settings.tables(name).values()]
     places = [str(table) for table in tables]
     master = spark_master()
@@ -39,14 +37,6 @@ def session_for(settings: Settings) -> SparkSession:
             "spark.driver.extraJavaOptions": f"-Dtidemark.spark.level={settings.logging.spark_level.lower()}"
         },
     )
-
-
-def _say_analysis_errors_once() -> None:
-    """PySpark logs an analysis error of SQL, with nine kilobytes of the JVM's trace, before it raises it."""
-    from pyspark.logger import PySparkLogger
-
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 _S3_BOUNDS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import logging
 import os
 import shlex
 import sys
@@ -89,6 +90,7 @@ def local_session(
     """
     from pyspark.sql import SparkSession
 
+    _say_analysis_errors_once()
     # The active session may be a batch's; the builder returns the first one.
     running = SparkSession.builder.getOrCreate() if SparkSession.getActiveSession() is not None else None
     if running is None:
@@ -142,3 +144,11 @@ def _load_delta_exceptions() -> None:
     # As a side effect, this import makes Delta convert JVM exceptions into Python ones.
     with contextlib.suppress(ImportError):
         import delta.exceptions  # noqa: F401
+
+
+def _say_analysis_errors_once() -> None:
+    """PySpark logs an analysis error of SQL, with nine kilobytes of the JVM's trace, before it raises it."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
