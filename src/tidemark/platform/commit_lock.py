@@ -11,7 +11,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -44,7 +44,18 @@ def commit_lock(table: TableRef, *, within: float | None = None) -> Iterator[Non
 
 def _taken(path: Path, table: TableRef, within: float) -> IO[str]:
     deadline = time.monotonic() + within
-    while (file := _tried(path)) is None:
+    while True:
+        try:
+            file = _tried(path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise NonRetriableError(
+                f"the commit lock {path} cannot be taken: {error.strerror}",
+                "it is a file that this user may read, on a file system with locks; remove what else has its name",
+            ) from error
+        if file is not None:
+            return file
         if time.monotonic() > deadline:
             raise Locked(
                 f"another writer holds the commit lock of {table} for more than {within:g} s",
@@ -52,31 +63,20 @@ def _taken(path: Path, table: TableRef, within: float) -> IO[str]:
                 f" alone: end the other one. `fuser {path}` names the process",
             )
         time.sleep(_LOOK_S)
-    return file
 
 
 def _tried(path: Path) -> IO[str] | None:
     """The lock's file, locked. None where another writer has it, or it is that of a table which was removed since."""
-    try:
-        file = _opened(path)
+    with ExitStack() as closing:
+        file = closing.enter_context(_opened(path))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                return file
-        except BaseException:
-            file.close()
-            raise
-    except BlockingIOError:
-        return None
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise NonRetriableError(
-            f"the commit lock {path} cannot be taken: {error.strerror}",
-            "it is a file that this user may read, on a file system with locks; remove what else has its name",
-        ) from error
-    file.close()
-    return None
+        except BlockingIOError:
+            return None
+        if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return None
+        closing.pop_all()
+        return file
 
 
 def _opened(path: Path) -> IO[str]:

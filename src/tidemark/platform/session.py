@@ -31,11 +31,6 @@ def over_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def jvm_of(spark: SparkSession) -> int | None:
-    """Identifies the JVM in which a Column of this session lives; None over Spark Connect, whose Columns live here."""
-    return None if over_connect(spark) else id(spark._jvm)
-
-
 def on_databricks(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether Spark runs on Databricks: in this cluster, or at the other end of databricks-connect."""
     return "DATABRICKS_RUNTIME_VERSION" in environ or _has_databricks_connect()

@@ -36,10 +36,8 @@ def rendering(streams: Sequence[StreamStatus], rates: dict[str, float] | None = 
         if stream.problem:
             parts.append(Text(stream.problem, style="yellow"))
         if stream.dead_letters:
-            store, why = (
-                f"tidemark dead-letters {command} --stream {stream.stream} {option}"
-                for command, option in (("stream", "--available-now"), ("list", "--summary"))
-            )
+            store = f"tidemark dead-letters stream --stream {stream.stream} --available-now"
+            why = f"tidemark dead-letters list --stream {stream.stream} --summary"
             parts.append(
                 Text(
                     f"{stream.dead_letters:,} records on the dead letter topic, repeats included;"

@@ -17,7 +17,7 @@ from tidemark.contract.routes import Route
 from tidemark.dead_letters.topic import REJECTED_COLUMNS
 from tidemark.ingest.batch.new_offsets import IS_NEW
 from tidemark.platform.capabilities import observes_smallest
-from tidemark.platform.session import jvm_of
+from tidemark.platform.session import over_connect
 from tidemark.transform.decode.scalar import LAST_MICROS
 
 LARGEST_CARRIED_BYTES = 4096
@@ -54,13 +54,13 @@ def dead_letters_carried(asked: int, tasks: int) -> int:
 def observe(batch: DataFrame, observation: Observation, *, carried: int) -> DataFrame:
     """The batch with an observation. In: classified records with `is_new`."""
     spark = batch.sparkSession
-    columns = _observed(carried, smallest=observes_smallest(spark), jvm=jvm_of(spark))
+    columns = _observed(carried, smallest=observes_smallest(spark), remote=over_connect(spark))
     return batch.observe(observation, *columns)
 
 
 @lru_cache(maxsize=16)
-def _observed(carried: int, *, smallest: bool, jvm: int | None) -> tuple[Column, ...]:
-    """Built once for the sessions of a JVM, or of Spark Connect: the three hundred calls to the JVM that it takes
+def _observed(carried: int, *, smallest: bool, remote: bool) -> tuple[Column, ...]:
+    """Built once, for a session of this process or a remote one: the three hundred calls to the JVM that it takes
     are a tenth of a small batch.
 
     Observed expressions take no FILTER clause, and min_by ignores rows whose order is NULL.
