@@ -7,7 +7,7 @@ Run it with `python bench/decode.py [records]`. Four ways of the same batch, aft
 * strict with faults: the same with one record in a thousand bad in various ways;
 * strict, CSV: the same records as lines of CSV.
 
-CPU seconds are those of the JVM and of Spark's Python workers: on a busy machine they say more than the time
+CPU seconds are those of this process, the JVM and Spark's Python workers: on a busy machine they say more than the time
 that went by.
 """
 
@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
+from meter import cpu_seconds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
@@ -87,15 +87,9 @@ def taken_by(make: Callable[[], DataFrame], folder: Path) -> tuple[float, float]
     """Seconds and CPU seconds of one append into a table of its own."""
     target = folder / "table"
     shutil.rmtree(target, ignore_errors=True)
-    start, cpu = time.perf_counter(), cpu_seconds()
+    start, cpu = time.perf_counter(), cpu_seconds(frozenset())
     make().write.format("delta").save(str(target))
-    return time.perf_counter() - start, cpu_seconds() - cpu
-
-
-def cpu_seconds() -> float:
-    """Of the JVM and the workers, which stay as long as the session."""
-    found = [p.cpu_times() for p in psutil.Process().children(recursive=True)]
-    return float(sum(times.user + times.system for times in found))
+    return time.perf_counter() - start, cpu_seconds(frozenset()) - cpu
 
 
 def plan_of(spark: SparkSession, form: str) -> DecodePlan:

@@ -118,7 +118,7 @@ class Writer:
         )
 
     def _total(self, of: Callable[[psutil.Process], float]) -> float:
-        """Of the process and all that it started and that still live."""
+        """Of the process and all that it started and that still live; seconds of CPU also of those that ended."""
         total = 0.0
         for process in self.family():
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -46,5 +46,5 @@ replay_job(
     codes=run.many(run.values["codes"]),
     since=run.values["since"],
     until=run.values["until"],
-    dry_run=run.values["dry_run"] == "true",
+    dry_run=run.values["dry_run"] != "false",
 )

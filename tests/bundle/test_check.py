@@ -113,8 +113,8 @@ MISTAKES = [
     (
         "jvm-internals",
         "src/tidemark/operations/jobs.py",
-        "with telemetry_of(settings, spark) as telemetry:",
-        "with telemetry_of(settings, spark.sparkContext) as telemetry:",
+        "info = tables.describe(spark, target.table)",
+        "info = tables.describe(spark.sparkContext, target.table)",
     ),
     ("empty-grant", "resources/streaming.schema.yml", "privileges: [USE_SCHEMA, SELECT]", "privileges: []"),
     (

@@ -78,8 +78,12 @@ def test_a_write_needs_the_token_and_a_reason_and_is_logged_with_who_and_why(
         foreign = client.post("/report-requests", data=ask, headers={"Origin": "https://evil.example"})
         assert foreign.status_code == 403
         without = client.post("/report-requests", data={**ask, "why": " "})
-        assert "give+a+reason" in without.headers["location"]
-        assert client.post("/report-requests", data=ask).status_code == 303
+        assert (without.status_code, "give a reason" in without.text) == (400, True)
+        asked = client.post("/report-requests", data=ask)
+        assert asked.status_code == 303
+        shown(client, f"/{asked.headers['location'].removeprefix('./')}", "is asked for.")
+        for text in ("problem=call+us", "done=call+us&id=1", "done=submit&id=call+us"):
+            assert "call us" not in client.get(f"/report-requests?{text}").text
         page = shown(client, "/report-requests", "VOLUME", "SUBMITTED", "ann")
         (row,) = client.get("/reports").json()
         assert (row["requestedBy"], row["status"]) == ("ann", "SUBMITTED")

@@ -15,8 +15,11 @@ from pyspark.sql import Row, SparkSession
 
 from tidemark.config.destination import TableRef
 from tidemark.contract import records
+from tidemark.contract.dead_letters import DEAD_LETTER_DDL
 from tidemark.dead_letters.claims import claimed
+from tidemark.dead_letters.columns import schema_of
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
+from tidemark.dead_letters.exported import ExportedDeadLetter
 from tidemark.dead_letters.files import collectable
 from tidemark.dead_letters.reading import dead_letters_of
 from tidemark.dead_letters.selection import _COORDINATES
@@ -44,6 +47,12 @@ ENVELOPE = json.dumps(
         "dlq_timestamp": "2024-01-15T10:30:01", "dlq_version": "1.0",
     }
 ).encode()  # fmt: skip
+
+
+def test_an_exported_line_has_a_key_for_each_column_of_a_dead_letter(spark: SparkSession) -> None:
+    in_base64 = {"key_b64": records.KEY, "value_b64": records.PAYLOAD}
+    keys = {in_base64.get(name, name) for name in ExportedDeadLetter.model_fields}
+    assert keys == set(schema_of(DEAD_LETTER_DDL).names)
 
 
 def record(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,10 @@ from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriableEr
 from tidemark.contract.failures import Scope
 from tidemark.listener import Batch, BatchFailure, BatchResult, PartialSuccess, Record, member
 from tidemark.listener.delivery.assignment import Assignment
+from tidemark.listener.delivery.failure import Failure
 from tidemark.listener.delivery.judging import judge_with, policy_of
 from tidemark.listener.delivery.settlement import Settler
+from tidemark.listener.executor import InProcessExecutor
 from tidemark.listener.run import listener_for
 from tidemark.resilience.classification import Classifier
 
@@ -73,12 +76,35 @@ def test_waits_double_up_to_the_cap_and_spread() -> None:
 
 
 def test_an_index_outside_the_batch_fails_the_whole_batch() -> None:
-    for error in (BatchFailure(5, Own("x")), PartialSuccess({-1: Own("x")}), PartialSuccess({})):
+    named: Any = "0"
+    for error in (
+        BatchFailure(5, Own("x")),
+        BatchFailure(named, Own("x")),
+        PartialSuccess({-1: Own("x")}),
+        PartialSuccess({named: Own("x")}),
+        PartialSuccess({}),
+    ):
         result = BatchResult.of_exception(3, error, JUDGE)
         assert result.whole
         assert not any(result.done(index) for index in range(3))
     with pytest.raises(ValueError, match="outside"):
         BatchResult.of_failures(2, {2: JUDGE(Own("x"))})
+
+
+@pytest.mark.parametrize("judged", ["by the rules", "by one that fails"])
+def test_an_execution_has_a_result_whatever_its_handler_raises(judged: str) -> None:
+    def fails(batch: Batch) -> None:
+        raise ValueError("java.lang.Error: " * 5000)
+
+    def wrong(error: BaseException) -> Failure:
+        raise RecursionError("too deep")
+
+    batch = Batch((Record("t", 0, 0, None, None), Record("t", 0, 1, None, None)))
+    judge = JUDGE if judged == "by the rules" else wrong
+    result = InProcessExecutor(fails, judge=judge).submit(batch).wait(30)
+    assert result is not None
+    assert result.whole
+    assert "ValueError" in result.failures[0].exception_class
 
 
 def settled(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tidemark.listener.delivery.batch import Partition
 from tidemark.listener.delivery.offsets import PartitionOffsets
+from tidemark.listener.delivery.rebalance import Rebalance
 
 
 def test_the_next_offset_is_committed_when_all_before_it_are_done() -> None:
@@ -41,6 +45,23 @@ def test_the_minimum_failed_offset_is_sought_when_two_of_a_partition_fail() -> N
         offsets.done(offset)
     assert offsets.rewind() == 1
     assert [offset for offset in range(1, 5) if offsets.receive(offset)] == [1, 3]
+
+
+def test_records_under_way_are_settled_before_a_position_out_of_range_is_left() -> None:
+    class Start:
+        def within_range(self, where: Partition, offset: int) -> int:
+            return 90
+
+    unused: Any = None
+    start: Any = Start()
+    rebalance = Rebalance(unused, start, identity=unused, revoke_grace=0)
+    owned = rebalance.assignment.add(("t", 0), 5)
+    owned.offsets.receive(5)
+    rebalance.out_of_range(owned)
+    assert (owned.offsets.prefix, owned.seek_to) == (5, 6)
+    owned.offsets.done(5)
+    rebalance.out_of_range(owned)
+    assert (owned.offsets.prefix, owned.seek_to) == (90, 90)
 
 
 def test_a_record_is_left_out_when_two_polls_deliver_it() -> None:

@@ -22,6 +22,7 @@ from tidemark.contract.errors import ConfigError
 from tidemark.reports.archive.archive import Archive, ArchiveDamaged, Report
 from tidemark.reports.archive.objects import ObjectStore, open_objects
 from tidemark.reports.assembly import open_store
+from tidemark.reports.requests.claims import Claims
 from tidemark.reports.requests.request import ReportRequest
 from tidemark.reports.sweeper import Sweeper
 
@@ -123,7 +124,10 @@ def test_what_a_killed_worker_left_half_written_is_swept(tmp_path: Path) -> None
     assert sorted(path.name for path in (tmp_path / kept).iterdir()) == ["report.parquet", "summary.json"]
 
 
-@pytest.mark.parametrize("which", ["a new one", "another one", "an older copy", "another one, of equal ids"])
+@pytest.mark.parametrize(
+    "which",
+    ["a new one", "another one", "an older copy", "an older copy, at work", "another one, of equal ids"],
+)
 def test_no_report_of_another_database_is_swept(which: str, objects: ObjectStore, tmp_path: Path) -> None:
     def asked(number: int, at: str = "2026-01-01T00:00:00Z") -> ReportRequest:
         return ReportRequest(f"r-{number}", "ECHO", "ann", "{}", at)
@@ -138,11 +142,16 @@ def test_no_report_of_another_database_is_swept(which: str, objects: ObjectStore
         "a new one": ([], 0),
         "another one": ([asked(7)], 0),
         "an older copy": ([asked(1)], 1),
+        "an older copy, at work": ([asked(1)], 0),
         "another one, of equal ids": ([asked(1, "2026-05-05T00:00:00Z")], 0),
     }[which]
     store = open_store(settings)
     for request in known:
         store.submit(request, correlation_id="c")
+        if which != "an older copy, at work":
+            Claims(store.engine, owner="w", lease=60).fail(
+                request.request_id, error_class="E", error_message=""
+            )
     publisher: Any = None  # nothing is to be published again
     orphans = [Sweeper(store, publisher, settings, archive=archive).sweep().orphans for _ in range(2)]
     store.engine.dispose()

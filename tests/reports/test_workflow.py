@@ -13,7 +13,7 @@ import pytest
 import structlog
 from confluent_kafka import Consumer, Producer
 from sqlalchemy import create_engine, make_url, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
 
 from tidemark.config.reports import Reports
 from tidemark.contract.errors import BreakerOpen, NonRetriableError, RetriableError, UsageError
@@ -278,18 +278,54 @@ def test_a_poison_message_goes_to_the_dlq_when_its_payload_is_bad(workflow: Work
     flow = workflow()
     flow.worker()
     producer = Producer(flow.connection)
-    for value in (b"not json", b"[]", b'{"requestId":"x"}', None):
-        producer.produce(flow.settings.topic, key=b"poison", value=value)
+    asked = {
+        "reportType": "ECHO",
+        "requestedBy": "a",
+        "parametersJson": "{}",
+        "requestedAt": "2026-03-29T00:00:00Z",
+    }
+    bad: list[bytes | None] = [b"not json", b"[]", b'{"requestId":"x"}', None, b"[" * 100_000]
+    # No database takes these.
+    bad += [json.dumps({**asked, "requestId": each}).encode() for each in ("a\0", "a\ud800")]
+    for value in bad:
+        # The key of a Java program that sends a Long.
+        producer.produce(flow.settings.topic, partition=0, key=b"\0\0\0\0\0\0\0\x07", value=value)
     producer.flush(10)
     request_id = flow.submit()
     flow.wait_for(request_id, Status.COMPLETED)
     flow.wait_until(lambda: flow.lag() == 0)
-    assert [dead_letter.value() for dead_letter in flow.dead_letters()] == [
-        b"not json",
-        b"[]",
-        b'{"requestId":"x"}',
-        None,
-    ]
+    assert [dead_letter.value() for dead_letter in flow.dead_letters()] == bad
+
+
+def test_a_request_fails_alone_when_its_error_has_text_that_no_database_takes(
+    workflow: Workflows, echo: Echoes
+) -> None:
+    def fails(request: ReportRequest, context: ReportContext) -> None:
+        if request.parameters:
+            raise ValueError(f"no table {request.parameters['source']}, password=hunter2")
+
+    flow = workflow(max_retries=0)
+    flow.worker(echo(fails))
+    wrong, _ = flow.service.submit("ECHO", requested_by="a", parameters='{"source":"\\u0000"}')
+    row = flow.wait_for(wrong.request.request_id, Status.FAILED)
+    assert "no table ?" in (row.error_message or "")
+    assert "hunter2" not in (row.error_message or "")
+    flow.wait_for(flow.submit(), Status.COMPLETED)
+
+
+def test_other_requests_are_published_when_one_is_too_large_for_the_topic(workflow: Workflows) -> None:
+    flow = workflow(publish_grace=0)
+    with pytest.raises(UsageError, match="larger than 262144 bytes"):
+        flow.service.submit("ECHO", requested_by="a", parameters={"n": "x" * 300_000})
+    for request_id, size in (("large", 2_000_000), ("small", 1)):
+        parameters = json.dumps({"n": "x" * size})
+        flow.store.submit(
+            ReportRequest(request_id, "ECHO", "a", parameters, "2026-03-29"), correlation_id="c"
+        )
+    with structlog.testing.capture_logs() as logged:
+        assert Sweeper(flow.store, flow.service._publisher, flow.settings).sweep().published == 1
+    assert [e["request_id"] for e in logged if e["event"] == "cannot be published"] == ["large"]
+    assert [message.key() for message in events(flow, 1)] == [b"small"]
 
 
 @pytest.mark.guarantee("reports: replay is safe")
@@ -444,6 +480,8 @@ def test_a_worker_is_not_stopped_by_one_request_whatever_it_raises() -> None:
         assert judge(error).scope is not Scope.PROCESS
     assert judge(RetriableError("x")).retriable
     assert not judge(UsageError("x")).retriable
+    refused = judge(DataError("UPDATE", {}, Exception("NUL")))
+    assert (refused.scope, refused.deferred, refused.retriable) == (Scope.RECORD, False, False)
     assert judge(BreakerOpen("open", retry_after=9)).deferred
     assert judge(BreakerOpen("open", retry_after=9)).retry_after == 9
     assert judge(ArchiveRefused("no such bucket")).scope is Scope.PROCESS

@@ -14,12 +14,17 @@ from pyspark.sql import SparkSession
 from tests.stream_under_test import BAD, StreamUnderTest, good
 
 from tidemark.contract import records
-from tidemark.contract.errors import LedgerError
+from tidemark.contract.errors import DataLoss, LedgerError
+from tidemark.contract.marks import Marks
 from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
 from tidemark.dead_letters.files import export
 from tidemark.dev.broker import EmbeddedBroker
 from tidemark.dev.producers import SampleRecord, create_topic
+from tidemark.operations.backfill import backfill
+from tidemark.operations.rewind import RewindTarget, rewind
+from tidemark.source.topics import KafkaAdmin
+from tidemark.streams.targets import targets_of
 
 HOUR_MS = 3_600_000
 NEVER = str(2**63 - 1)
@@ -61,6 +66,31 @@ def test_future_records_land_and_dead_letters_have_the_time_when_they_are_sent(
     assert export(DeadLetterTable(events.table).dead_letters(spark), out) == 2
     timestamps = [json.loads(line)["message_timestamp"] for line in out.getvalue().splitlines()]
     assert sorted(timestamps)[1] == "9999-12-31T23:59:59.999999"
+
+
+def test_a_record_that_spark_cannot_read_for_its_time_is_named_with_what_to_do(
+    spark: SparkSession, broker: EmbeddedBroker, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Nanoseconds sent as milliseconds: Spark's reader fails the whole batch, whatever reads it."""
+    events = StreamUnderTest(spark, broker, topic(message_timestamp_after_max_ms=NEVER), tmp_path)
+    events.produce(good(0))
+    events.land()
+    nanos = time.time_ns()
+    events.produce(good(1), SampleRecord(good(2), timestamp_ms=nanos), good(3), BAD)
+    error = events.run().error
+    assert isinstance(error, DataLoss)
+    assert "whose timestamp is after the year 294246" in error.message
+    assert "partition 0, offset 2" in error.message
+    assert "tidemark rewind --stream events --to-offset 0=3; then" in str(error.hint)
+    assert "tidemark backfill --stream events --range 0=1..2;" in str(error.hint)
+
+    settings, admin = events.settings(), KafkaAdmin(events.settings().kafka)
+    (target,) = targets_of(spark, settings, "events", run="by-hand")
+    rewind(spark, admin, target, RewindTarget(offsets={0: 3}))
+    backfill(spark, settings, target, start=Marks({0: 1}), end=Marks({0: 2}))
+    events.land()
+    assert events.ids() == [0, 1, 3]
+    assert [x["offset"] for x in events.dead_letters()] == ["4"]
 
 
 @pytest.mark.guarantee("case: time-04")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 from tests.stream_under_test import BAD, NAME, StreamUnderTest, good
 
 from tidemark.cli.app import main
@@ -127,6 +128,20 @@ def test_rows_are_corrected_and_added_when_a_range_is_decoded_by_other_rules(str
     assert flow.ids() == [1, 2, 3, 4, 9]
 
 
+def test_no_copy_comes_back_when_a_range_is_decoded_again(stream: Make) -> None:
+    flow = stream()
+    flow.options["idempotency"] = {"mode": "fingerprint"}
+    flow.produce(good(1), good(1), good(2))
+    flow.land()
+    assert flow.ids() == [1, 2]
+    looked = corrected(flow, Marks(), Marks({0: 3}))
+    assert (looked.read, looked.changed, looked.missing, looked.copies, looked.version) == (3, 0, 0, 1, None)
+    flow.spark.sql(f"UPDATE {flow.table.sql} SET name = 'other' WHERE id = 2")
+    done = corrected(flow, Marks(), Marks({0: 3}))
+    assert (done.changed, done.missing, done.copies) == (1, 0, 1)
+    flow.holds("id INT, name STRING", (1, "n1"), (2, "n2"))
+
+
 def test_every_difference_is_reported_when_two_deployments_are_compared(
     stream: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,6 +167,9 @@ def test_every_difference_is_reported_when_two_deployments_are_compared(
     assert (found.same, found.different, found.only_left, found.only_right, found.doubled) == (1, 1, 1, 0, 1)
     assert [(p, o) for _, p, o in found.examples["different"]] == [(0, 0)]
     assert compare(flow.spark, flow.table, green_table, ignore=["name"]).different == 0
+    former = flow.spark.table(flow.table.sql).where("id = 3").withColumn("stream_topic_id", F.lit("former"))
+    former.write.format("delta").mode("append").save(flow.table.path)
+    assert compare(flow.spark, flow.table, green_table).only_left == 2, "the rows of a topic that is gone"
     capsys.readouterr()
     assert commanded(flow, "compare", NAME, str(green_table.path)) == 1
     result = json.loads(capsys.readouterr().out)

@@ -237,4 +237,5 @@ def test_the_queries_of_an_application_share_its_polls_when_no_interval_is_given
         ingest.stop()
         running.join(90)
     assert not running.is_alive()
-    assert [line["every_s"] for line in lines if line["event"] == "stream polls"] == [1.5, 1.5]
+    polled = {line["query"]: line["every_s"] for line in lines if line["event"] == "query polls"}
+    assert polled == {"events": 1.5, "events.landing": 1.5, "events dead letters": 1.5}

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from tests.stream_under_test import BAD, NAME, Reports, StreamUnderTest, good
 
 from tidemark.contract import failpoints as fault_points
-from tidemark.contract.errors import RetriableError
+from tidemark.contract.errors import Locked, RetriableError
 from tidemark.contract.events import BreakerChanged, Event, Paused, StreamObserver
 from tidemark.dead_letters.dlq_table.query import dead_letter_target, keep_dead_letters
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
@@ -149,7 +149,7 @@ def test_batches_become_dead_letters_that_replay_when_the_table_was_unavailable(
 
 @pytest.mark.guarantee(
     "bad day: the process ends in an outage",
-    "fault: The process ends in such an outage → The records are read again and land",
+    "fault: The process ends in an outage of the table → The records are read again and land",
 )
 def test_dead_lettered_records_land_when_the_process_ends_before_the_table_is_back(
     stream: Make, monkeypatch: pytest.MonkeyPatch
@@ -176,7 +176,7 @@ def test_dead_lettered_records_land_when_the_process_ends_before_the_table_is_ba
 
 @pytest.mark.guarantee(
     "bad day: the process ends after an outage, before the replay",
-    "fault: The process ends after it, before its dead letters were replayed → "
+    "fault: The process ends after an outage of the table, before its dead letters were replayed → "
     "The next process replays them: the ledger says that it is due",
 )
 def test_dead_letters_of_an_outage_land_when_a_restart_comes_before_their_replay(
@@ -292,6 +292,8 @@ def test_the_batch_waits_and_no_record_is_rejected_while_another_writer_commits(
         assert set(one.watcher.pauses) == {"table"}
         assert one.watcher.changes == []
         assert one.stop() < 15
+    with commit_lock.commit_lock(events.table):
+        assert isinstance(events.run().error, Locked), "a bounded run ends, and says why"
     assert events.dead_letters() == []
     events.land()
     assert events.ids() == [0, 1]

@@ -42,7 +42,7 @@ def no_faults() -> None:
 
 @pytest.mark.guarantee(
     "case: checkpoint-01",
-    "fault: It dies after the append, before the dead letters are out → They are published at the next start",
+    "fault: A writer dies after the append, before the dead letters are out → They are published at the next start",
 )
 @pytest.mark.parametrize("checkpoint_lost", [False, True])
 @pytest.mark.parametrize("point", ["after-append", "after-publish"])

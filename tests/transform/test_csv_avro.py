@@ -15,6 +15,7 @@ from tests.transform.samples import code, decoded, envelopes, outcomes, plain, p
 
 from tidemark.contract.errors import ConfigError
 from tidemark.transform import transform
+from tidemark.transform.schema_avsc import UnusableSchema
 
 ABC = "id INT, name STRING, qty INT"
 
@@ -319,6 +320,20 @@ def test_the_format_is_found_when_several_are_supported(spark: SparkSession, tmp
         "MALFORMED_JSON",
         "UNSUPPORTED_FORMAT",
     ]
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9])
+def test_json_is_json_whatever_its_schema_id_is_when_several_formats_are_framed(
+    spark: SparkSession, tmp_path: Path, count: int
+) -> None:
+    """A few payloads are decided one by one, more of them in columns: both take the same."""
+    plan = plan_of(
+        spark, tmp_path, "id INT", supported_formats=["JSON", "AVRO"], avro={"framing": "confluent"}
+    )
+    plan = plan.with_writers({2: UnusableSchema("id 2: a schema of type JSON")})
+    payloads: list[bytes | None] = [b"\x00\x00\x00\x00\x02" + b'{"id":%d}' % n for n in range(count)]
+    found = outcomes(spark, payloads, plan)
+    assert [code(r) or decoded(r, plan) for r in found] == [{"id": n} for n in range(count)]
 
 
 @pytest.mark.guarantee("case: decode-02", "case: decode-13")

@@ -61,6 +61,7 @@ def test_what_becomes_of_files_is_shown_for_every_format(
             for v in (b'{"id":3}', b"{")
         ],
         json.dumps({**dead_letter, "value_b64": None}).encode(),
+        json.dumps({**dead_letter, "value_b64": None, "payload_omitted": 2_000_000}).encode(),
     ]
     (tmp_path / "lines.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     (tmp_path / "whole.csv").write_bytes(b'4,"two\nlines",2024-07-01')
@@ -73,6 +74,7 @@ def test_what_becomes_of_files_is_shown_for_every_format(
         ("lines.jsonl:5", "accepted", None),
         ("lines.jsonl:6", "rejected", "MALFORMED_JSON"),
         ("lines.jsonl:7", "skipped", None),
+        ("lines.jsonl:8", "omitted", None),
         ("whole.csv", "accepted", None),
     ]
     rows = [(f["row"]["id"], f["row"]["name"], f["row"]["at"]) for f in found if f["row"]]
@@ -132,7 +134,7 @@ def test_a_line_that_is_no_export_is_named_with_what_is_wrong_in_it(
     arguments = ["decode", "--stream", "people", str(tmp_path / "lines.jsonl"), "--config", str(config)]
     assert main(arguments) == 2
     shown = " ".join(capsys.readouterr().err.split())
-    assert "lines.jsonl, line 2: not an exported record" in shown
+    assert "lines.jsonl, line 2: not an exported dead letter" in shown
     assert said in shown
 
 

@@ -15,6 +15,7 @@ from tests.transform.samples import code, decoded, envelopes, outcomes, plan_of
 from tidemark.config.decoding import AvroOptions
 from tidemark.contract.errors import NonRetriableError, RetriableError
 from tidemark.transform import SchemaRegistry, explain, unknown_ids, widen, with_registered
+from tidemark.transform import registry as registry_module
 
 
 @pytest.fixture
@@ -53,6 +54,16 @@ def test_a_batch_brings_its_schemas_when_the_plan_does_not_know_them(
     assert [r.schema_id for r in found] == [1, 2, 9, 1]
     widen(plan, missing, client)
     assert sorted(registry.asked) == [f"/schemas/ids/{i}" for i in (1, 2, 9, 9)]
+
+
+def test_the_most_frequent_ids_are_asked_for_when_a_batch_brings_more_than_a_bound(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_module, "MOST_IDS", 2)
+    plan = plan_of(spark, tmp_path, "a INT", supported_formats=["AVRO"], avro={"framing": "confluent"})
+    junk = [framed(n, b"\x02") for n in range(100, 150)]
+    batch = envelopes(spark, [*junk, framed(70, b"\x02"), framed(70, b"\x04"), framed(3, b"\x02")])
+    assert unknown_ids(batch, plan) == {70, 3}
 
 
 def test_an_outage_is_retriable_when_the_registry_does_not_answer(registry: Registry) -> None:

@@ -376,6 +376,36 @@ def test_a_secret_is_never_shown_when_its_field_is_wrong(spark: SparkSession, tm
     assert len(found[4].failure.faults[1].found) <= 122
 
 
+@pytest.mark.parametrize("value", ["STRUCT<a: INT, m: MAP<STRING, INT>>", "ARRAY<INT>", "MAP<STRING, INT>"])
+def test_nothing_of_a_container_is_shown_when_it_is_secret(
+    spark: SparkSession, tmp_path: Path, value: str
+) -> None:
+    plan = plan_of(spark, tmp_path, f"pin {value}, qty INT", fields={"pin": {"secret": True}})
+    inside = {
+        "STRUCT": b'{"a":"hunter2","m":{"hunter2":"hunter2"}}',
+        "ARRAY": b'[1,"hunter2"]',
+        "MAP": b'{"hunter2":"hunter2"}',
+    }
+    (found,) = outcomes(spark, [b'{"pin":' + inside[value.partition("<")[0]] + b"}"], plan)
+    assert code(found) == "TYPE_MISMATCH"
+    assert "field pin" in found.failure.message
+    assert "hunter2" not in str(found.failure)
+
+
+@pytest.mark.parametrize("payload", [b"hunter2,1\n2,3", b"hunter2,1\nhunter2,2"])
+def test_no_line_of_csv_is_shown_as_a_header_when_a_field_is_secret(
+    spark: SparkSession, tmp_path: Path, payload: bytes
+) -> None:
+    how: dict[str, Any] = {"supported_formats": ["CSV"], "csv": {"header": True}}
+    shown, hidden = (
+        outcomes(spark, [payload], plan_of(spark, tmp_path, "pin STRING, qty INT", fields=fields, **how))[0]
+        for fields in ({}, {"pin": {"secret": True}})
+    )
+    assert code(shown) == code(hidden) == "MALFORMED_CSV"
+    assert "hunter2" in shown.failure.message
+    assert "hunter2" not in str(hidden.failure)
+
+
 @pytest.mark.guarantee("case: decode-07")
 def test_a_fault_is_found_when_a_query_selects_only_other_columns(
     spark: SparkSession, tmp_path: Path

@@ -74,10 +74,14 @@ def test_wrong_use_exits_with_2_and_names_the_command_that_was_meant(
         (
             UsageError("no stream is named x", "there is y"),
             2,
-            ["error: no stream is named x", "hint: there is y"],
+            ["error: no stream is named x [TIDEMARK_USAGE]", "hint: there is y"],
         ),
-        (Fenced("another writer committed"), 1, ["error: another writer committed"]),
-        (RetriableError("broker is unavailable", retry_after=3), 1, ["error: broker is unavailable"]),
+        (Fenced("another writer committed"), 1, ["error: another writer committed [TIDEMARK_FENCED]"]),
+        (
+            RetriableError("broker is unavailable", retry_after=3),
+            1,
+            ["error: broker is unavailable [TIDEMARK_RETRIABLE]"],
+        ),
         (
             ValueError("odd"),
             1,
@@ -94,7 +98,11 @@ def test_wrong_use_exits_with_2_and_names_the_command_that_was_meant(
         (
             ConfigurationFaults([Fault("t.yml", "kafka", 3, "is missing", "add it")]),
             2,
-            ["error: 1 fault in the configuration", "  t.yml:3  kafka: is missing", "    hint: add it"],
+            [
+                "error: 1 fault in the configuration [TIDEMARK_CONFIG]",
+                "  t.yml:3  kafka: is missing",
+                "    hint: add it",
+            ],
         ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,12 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import IO
 
 import pytest
 
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Locked, NonRetriableError
+from tidemark.contract.failures import Action
+from tidemark.platform import commit_lock as lock
 from tidemark.platform.commit_lock import commit_lock
+from tidemark.resilience.classification import Classifier
 
 HOLD = """
 import sys, time
@@ -103,13 +108,41 @@ def test_what_is_no_lock_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_a_table_made_again_while_its_lock_is_held_has_one_lock(tmp_path: Path) -> None:
+def test_a_table_made_again_while_its_lock_is_waited_for_has_one_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "events"
     folder.mkdir()
-    table = TableRef(path=str(folder))
+    table, path = TableRef(path=str(folder)), folder / "_tidemark.lock"
+    opened = [path.open("a")]  # by one that waits, before the table is made again
+    path.unlink()
+    again = lock._opened
+    monkeypatch.setattr(lock, "_opened", lambda path: opened.pop() if opened else again(path))
     with commit_lock(table):
-        (folder / "_tidemark.lock").unlink()
-        opened = (folder / "_tidemark.lock").open("a")
-        with commit_lock(table), pytest.raises(Locked), commit_lock(table, within=0.1):
+        assert not opened
+        with pytest.raises(Locked), commit_lock(table, within=0.1):
             pass
-        opened.close()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO, errno.ESTALE])
+def test_what_passes_is_an_outage_and_stops_no_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fails(path: Path) -> IO[str]:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(lock, "_opened", fails)
+    with (
+        pytest.raises(OSError, match=os.strerror(number)) as raised,
+        commit_lock(TableRef(path=str(tmp_path))),
+    ):
+        pass
+    assert Classifier().classify(raised.value).action is Action.RETRY
+
+
+def test_a_folder_that_may_not_be_written_is_named_when_it_has_no_lock_yet() -> None:
+    with TemporaryDirectory() as shared:
+        Path(shared).chmod(0o755)
+        said = r"_tidemark\.lock cannot be taken: Permission denied"
+        with nobody(), pytest.raises(NonRetriableError, match=said), commit_lock(TableRef(path=shared)):
+            pass

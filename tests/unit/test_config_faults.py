@@ -149,7 +149,7 @@ def test_a_value_that_cannot_be_says_why(tmp_path: Path, more: str, key: str, pr
         (
             "kafka-topic: t, schema: {ddl: x INT}, destination: {table: a.b.c.d}",
             "destination.table",
-            "`a.b.c.d` is not a table name",
+            "is not a table name",
         ),
         (
             "kafka-topic: t, schema: {ddl: x INT}, destination: {table: x, partition-columns: [p, P]}",
@@ -268,7 +268,18 @@ def test_a_stream_that_does_not_say_where_or_what_is_a_fault(
         ),
         (
             one_stream() + "metrics: {host: 0.0.0.0}\n",
-            "host 0.0.0.0 can be reached from outside, so `token` must be set",
+            "`host` can be reached from outside, so `token` must be set: `0.0.0.0`",
+        ),
+        (
+            one_stream() + "reports: {dlq-timeout: 400}\n",
+            "dlq-timeout (400 s) must be below max-poll-interval (300 s)",
+        ),
+        (
+            one_stream().replace(
+                KAFKA, KAFKA + "  consumer: {max-poll-interval-ms: 20000, session-timeout-ms: 10000}\n"
+            )
+            + "listener: {topics: [other], group-id: g}\n",
+            "with the defaults of kafka.consumer: dlq-timeout (30 s) must be below max-poll-interval (20 s)",
         ),
         (one_stream() + "aws: {s3: {access-key-id: x}}\n", "is missing, and access-key-id is set"),
         (
@@ -394,6 +405,20 @@ def test_a_fault_in_the_overrides_is_placed_in_their_file(tmp_path: Path) -> Non
         (one_stream() + "aws: {s3: {endpoint: 'http://user:hunter2@store'}}\n", {}),
         (one_stream() + "aws: {s3: {secret-access-key: [hunter2]}}\n", {}),
         (one_stream() + "metrics: {port: '${PORT}'}\n", {"PORT": "hunter2"}),
+        (one_stream() + "metrics: {host: '${HOST}'}\n", {"HOST": "hunter2"}),
+        (one_stream().replace("localhost:9092", "['${A}']"), {"A": "hunter2"}),
+        (
+            one_stream().replace(KAFKA, KAFKA + "  security: {protocol: SSL, tls: {ca-file: '${KEY}'}}\n"),
+            {"KEY": "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n"},
+        ),
+        (
+            one_stream().replace(KAFKA, KAFKA + "  security: {protocol: SSL, tls: {ca-file: '${KEY}'}}\n"),
+            {"KEY": "hunter2"},
+        ),
+        (
+            one_stream(base="kafka-topic: t, schema: {ddl: x INT}, destination: {table: '${T}'}"),
+            {"T": "a.hunter2.c.d"},
+        ),
         (one_stream("kafka-topik: 'password=hunter2'"), {}),
         (
             one_stream().replace(KAFKA, KAFKA + "  security: {sasl: {password: hunter2}, protocol: NONE}\n"),

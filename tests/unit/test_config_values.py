@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tidemark.config.base import Section
+from tidemark.config.decoding import AvroOptions, FieldOptions
 from tidemark.config.destination import TableRef, table_ref
+from tidemark.config.kafka import ConsumerSettings
 from tidemark.config.reading.collisions import slug
 from tidemark.config.reading.document import parse_document
 from tidemark.config.reading.faults import ConfigurationFaults
 from tidemark.config.reading.interpolation import Unset, interpolate
 from tidemark.config.reading.load import load_settings, parse_settings
 from tidemark.config.redaction import is_secret_name, masked_text, redacted
-from tidemark.config.stream import Destination, Mode, Processing
+from tidemark.config.stream import DeadLetterOptions, Destination, Mode, Processing
 from tidemark.contract.errors import UsageError
 
 BASE = """\
@@ -309,8 +312,33 @@ def test_queries_of_one_application_poll_twenty_times_a_second_in_all_by_default
         ("poll-interval", 1e306, "ten years"),
         ("retry-deadline", 1e10, "ten years"),
         ("max-batch-size", 10**30, "9223372036854775807"),
+        ("max-partitions", 2**31, "2147483647"),
     ],
 )
 def test_a_number_that_no_timer_and_no_counter_holds_is_refused(key: str, value: float, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Processing.model_validate({key: value})
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        (DeadLetterOptions, "publish-timeout", 2_147_484),
+        (DeadLetterOptions, "retention", 2**62),
+        (AvroOptions, "registry-timeout", 2_147_484),
+        (ConsumerSettings, "max-poll-interval-ms", 86_400_001),
+        (ConsumerSettings, "session-timeout-ms", 3_600_001),
+        (ConsumerSettings, "fetch-max-wait-ms", 300_001),
+    ],
+)
+def test_a_time_that_a_client_of_kafka_or_http_refuses_is_refused(
+    section: type[Section], key: str, value: int
+) -> None:
+    with pytest.raises(ValueError, match="less than or equal"):
+        section.model_validate({key: value})
+    section.model_validate({key: 30_000})
+
+
+@pytest.mark.parametrize("default", [-999_999_999.0, 500_000_000.25, 10**30])
+def test_the_default_of_a_field_is_no_time_and_may_be_as_large_as_its_type(default: float) -> None:
+    assert FieldOptions.model_validate({"default": default}).default == default

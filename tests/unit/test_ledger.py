@@ -295,7 +295,7 @@ def test_the_table_is_refused_when_its_rows_were_taken_away(
     log = three_batches().add(operation, parameters)
     with pytest.raises(LedgerError, match=r"in version 4, after the newest ledger commit") as refused:
         read_state(log)
-    assert "tidemark adopt --marks" in str(refused.value.hint)
+    assert "tidemark adopt --stream <name> --marks" in str(refused.value.hint)
     assert read_state(log, accept_emptied=True).marks == Marks({0: 30})
 
 

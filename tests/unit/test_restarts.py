@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tidemark.config.destination import TableRef
+from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import (
     Fenced,
     NonRetriableError,
@@ -18,6 +19,7 @@ from tidemark.contract.errors import (
     RetriesExhausted,
 )
 from tidemark.contract.failures import Action, Decision, Scope
+from tidemark.contract.marks import Marks
 from tidemark.ingest.batch.outage import may_dead_letter, on_one_store
 from tidemark.ingest.restarts import MOST_IN_A_ROW, RestartPolicy
 from tidemark.resilience.classification import Classifier
@@ -56,6 +58,16 @@ def test_a_stream_stops_when_it_restarts_for_the_same_reason_again_and_again(
     assert delays[-1] is None
     if isinstance(error, RestartStream):
         assert set(delays[:-1]) == {1.0}
+
+
+def test_outages_use_up_no_restart_and_a_landed_batch_gives_all_back() -> None:
+    restart_policy = RestartPolicy(False, Classifier())
+    for _ in range(2):
+        for error in (AWAY, RestartStream("marks moved"), Exception("unheard of")):
+            delays = [restart_policy.delay_after(error) for _ in range(MOST_IN_A_ROW)]
+            assert None not in delays, error
+        assert restart_policy.delay_after(RestartStream("marks moved")) is None
+        restart_policy.emit(BatchReport("events", 1, 0, 0, 0, 0, 0, 0, None, Marks()))
 
 
 @pytest.mark.parametrize(

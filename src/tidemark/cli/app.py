@@ -147,7 +147,7 @@ def render_error(error: Exception, *, debug: bool = False) -> int:
             Text(masked_text("".join(traceback.format_exception(error))))
         )
     if isinstance(error, ConfigurationFaults):
-        _say(error.title)
+        _say(f"{error.title} [{error.condition}]")
         for fault in error.faults:
             place = f"{fault.file}:{fault.line}" if fault.line else fault.file
             _say(fault.problem, label=f"  {place}  {fault.key}".rstrip() + ":", style="bold")
@@ -155,7 +155,7 @@ def render_error(error: Exception, *, debug: bool = False) -> int:
                 _say(fault.hint, label="    hint:", style="cyan")
         return error.exit_code
     if isinstance(error, TidemarkError):
-        _say(error.message)
+        _say(f"{error.message} [{error.condition}]")
         if error.hint:
             _say(error.hint, label="hint:", style="cyan")
         return error.exit_code

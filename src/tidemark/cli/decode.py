@@ -5,24 +5,24 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from rich.table import Table
 
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, open_settings
 from tidemark.cli.output import print_json, stdout, table_of
-from tidemark.contract import records
 from tidemark.contract.errors import UsageError
 
 if TYPE_CHECKING:
     from tidemark.transform import Explained
 
 app = typer.Typer(add_completion=False)
+
+_NOT_KEPT = object()
 
 
 @app.command()
@@ -37,7 +37,8 @@ def decode(
 ) -> None:
     """A file is one payload, byte for byte; a `.jsonl` file, or any with --lines, is one a line.
 
-    A line of an exported dead letter (`value_b64`, or an envelope's columns) is read as its original record.
+    A line of an exported dead letter, which has `value_b64`, is read as its original record; its route is `omitted`
+    where the value was too large for the dead letter.
     """
     from tidemark.platform.open_session import session_for
     from tidemark.transform import SchemaRegistry, decode_plan, explain
@@ -49,9 +50,9 @@ def decode(
     spark = session_for(settings) if needed else None
     plan = decode_plan(chosen, base_dir=settings.config_dir, spark=spark)
     registry = SchemaRegistry.of(chosen.avro)
-    found = explain(
-        spark, [payload for _, payload in named], plan, registry=registry, topic=chosen.kafka_topic
-    )
+    kept = [payload for _, payload in named if payload is not _NOT_KEPT]
+    explained = iter(explain(spark, kept, plan, registry=registry, topic=chosen.kafka_topic))
+    found = [_omitted() if payload is _NOT_KEPT else next(explained) for _, payload in named]
     if as_json:
         print_json(
             [{"payload": name, **_plain(asdict(each))} for (name, _), each in zip(named, found, strict=True)]
@@ -75,64 +76,23 @@ def payloads_of(file: Path, *, lines: bool) -> list[tuple[str, Any]]:
 
 def _of_line(line: bytes, place: str) -> Any:
     """The line itself, or the record that an exported line describes. Raises UsageError for one that is malformed."""
+    from tidemark.dead_letters.exported import ExportedRecord, read_line
+
     try:
         exported = json.loads(line)
     except (ValueError, RecursionError):
         return line
     if not isinstance(exported, dict) or "value_b64" not in exported:
         return line
-    try:
-        return _Exported.model_validate(exported).envelope()
-    except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise UsageError(
-            f"{place}: not an exported record ({faults})",
-            "tidemark dead-letters export writes such lines; without value_b64 a line is a payload as it is",
-        ) from error
+    record = read_line(ExportedRecord, exported, place)
+    return record.envelope() if record.value_was_kept else _NOT_KEPT
 
 
-def _decoded(value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise ValueError("is not text in base64")
-    return base64.b64decode(value, validate=True)
+def _omitted() -> Explained:
+    from tidemark.transform import Explained
 
-
-def _moment(value: Any) -> datetime:
-    if not isinstance(value, str):
-        raise ValueError("is not a time in ISO 8601")
-    return datetime.fromisoformat(value)
-
-
-_Base64 = Annotated[bytes, BeforeValidator(_decoded)]
-
-
-class _Header(BaseModel, strict=True, hide_input_in_errors=True):
-    name: str
-    value_b64: _Base64 | None
-
-
-class _Exported(BaseModel, strict=True, hide_input_in_errors=True):
-    """A line of `tidemark dead-letters export`, or one written like it; what it lacks is that of a plain payload."""
-
-    stream_topic: str | None = None
-    stream_topic_id: str | None = None
-    stream_partition: int | None = Field(None, ge=0, lt=2**31)
-    stream_offset: int | None = Field(None, ge=0, lt=2**63)
-    message_timestamp: Annotated[datetime, BeforeValidator(_moment)] | None = None
-    message_timestamp_type: str | None = None
-    key_b64: _Base64 | None = None
-    value_b64: _Base64 | None
-    message_headers: tuple[_Header, ...] | None = Field(None, strict=False)
-
-    def envelope(self) -> dict[str, Any]:
-        given = self.model_dump(include=set(records.ENVELOPE_COLUMNS) - {records.HEADERS}, exclude_none=True)
-        headers = [{"name": h.name, "value": h.value_b64} for h in self.message_headers or ()]
-        return {
-            **given,
-            records.KEY: self.key_b64,
-            records.PAYLOAD: self.value_b64,
-            records.HEADERS: headers or None,
-        }
+    message = "the value was too large for its dead letter: only its topic can still have it"
+    return Explained("omitted", None, None, message, None, (), None, 0, None)
 
 
 def _table(names: list[str], found: list[Explained]) -> Table:

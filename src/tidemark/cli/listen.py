@@ -34,7 +34,7 @@ def listen(
     metrics = Metrics(settings.application_name)
     with Progress("listen", as_json=as_json) as progress:
         listener = listener_for(settings, handler=handler, on_progress=progress.show, metrics=metrics)
-        progress.end_when_idle(until_idle, listener.stop)
+        progress.end_when_idle(until_idle, listener)
         on_stop_signal(listener.stop)
         with watched(settings, metrics, lambda: listener.heartbeat):
             listener.run()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Self
 
@@ -13,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.status import Status as Spinner
 
-from tidemark.listener.listener import Totals
+from tidemark.listener.listener import AtLeastOnceListener, Totals
 
 
 class Progress:
@@ -54,15 +53,17 @@ class Progress:
         else:
             self._spinner.update(self._line())
 
-    def end_when_idle(self, seconds: float | None, stop: Callable[[], None]) -> None:
-        """Calls `stop` once the totals have not changed for so many seconds; never if None."""
+    def end_when_idle(self, seconds: float | None, listener: AtLeastOnceListener) -> None:
+        """Stops it once it was not busy and the totals have not changed for so many seconds; never if None."""
         if seconds is None:
             return
 
         def watch() -> None:
             while not self._ended.wait(0.2):
-                if time.monotonic() - self._changed_at >= seconds:
-                    stop()
+                if listener.busy:
+                    self._changed_at = time.monotonic()
+                elif time.monotonic() - self._changed_at >= seconds:
+                    listener.stop()
                     return
 
         threading.Thread(target=watch, name="idle", daemon=True).start()

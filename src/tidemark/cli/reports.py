@@ -130,7 +130,7 @@ def work(
     with Progress("reports", as_json=as_json) as progress:
         metrics = Metrics(settings.application_name)
         worker = worker_of(settings, on_progress=progress.show, metrics=metrics)
-        progress.end_when_idle(until_idle, worker.stop)
+        progress.end_when_idle(until_idle, worker.listener)
         on_stop_signal(worker.stop)
         with watched(settings, metrics, lambda: worker.listener.heartbeat):
             worker.run()

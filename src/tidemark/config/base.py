@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, field_validator
 _LARGEST_FLOAT = 10 * 365 * 86_400
 """Ten years of seconds. Beyond what timers and Spark's intervals hold a number would fail where it is used."""
 _LARGEST_INT = 2**63 - 1
+INT32 = 2**31 - 1
+TIMEOUT_S = 2_147_483
+"""Twenty-four days: the longest timeout in seconds that sockets and Kafka's clients hold as milliseconds."""
 
 
 def kebab(name: str) -> str:
@@ -49,8 +52,8 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def _within_reach(cls, value: Any) -> Any:
-        if isinstance(value, float) and abs(value) > _LARGEST_FLOAT:
+        if isinstance(value, float) and value > _LARGEST_FLOAT:
             raise ValueError(f"must be at most {_LARGEST_FLOAT} (ten years of seconds)")
-        if isinstance(value, int) and abs(value) > _LARGEST_INT:
+        if isinstance(value, int) and value > _LARGEST_INT:
             raise ValueError(f"must be at most {_LARGEST_INT}")
         return value

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from tidemark.config.base import Section
+from tidemark.config.base import TIMEOUT_S, Section
 
 
 class Format(StrEnum):
@@ -30,6 +30,12 @@ class FieldOptions(Section, used_by="Spark"):
     column: str | None = Field(
         None, description="Name of the table's column, where it differs from the field's."
     )
+
+    @field_validator("*")
+    @classmethod
+    def _within_reach(cls, value: Any) -> Any:
+        """A default is as large as its field's type takes, which `transform.schema` checks."""
+        return value
 
 
 class SchemaSource(Section, used_by="Spark, tidemark check"):
@@ -78,7 +84,7 @@ class AvroOptions(Section, used_by="Spark"):
         default_factory=dict, description="Schema id to file, for framed values without a registry."
     )
     registry: str | None = Field(None, description="URL of a schema registry with Confluent's HTTP API.")
-    registry_timeout: float = Field(10.0, gt=0, description="Seconds to wait for the registry.")
+    registry_timeout: float = Field(10.0, gt=0, le=TIMEOUT_S, description="Seconds to wait for the registry.")
 
 
 class Rule(Section, used_by="Spark"):

@@ -90,6 +90,11 @@ class Security(Section, used_by="Spark, admin client, listener"):
         return self.protocol.endswith("SSL")
 
 
+LONGEST_POLL_S = 86_400
+LONGEST_SESSION_S = 3_600
+"""What librdkafka takes as `max.poll.interval.ms` and as `session.timeout.ms`."""
+
+
 class ConsumerSettings(Section, used_by="listener"):
     """Keys about group membership are defaults of the listener."""
 
@@ -113,10 +118,14 @@ class ConsumerSettings(Section, used_by="listener"):
     max_poll_interval_ms: int = Field(
         300_000,
         ge=1,
+        le=LONGEST_POLL_S * 1000,
         description="Longest time between two polls before the group takes the partitions away.",
     )
     session_timeout_ms: int = Field(
-        30_000, ge=1, description="Time without a heartbeat after which the group drops the member."
+        30_000,
+        ge=1,
+        le=LONGEST_SESSION_S * 1000,
+        description="Time without a heartbeat after which the group drops the member.",
     )
     max_poll_records: int = Field(
         500, ge=1, description="Records that the listener hands over at once; its `batch-size`."
@@ -124,6 +133,7 @@ class ConsumerSettings(Section, used_by="listener"):
     fetch_max_wait_ms: int = Field(
         100,
         ge=0,
+        le=300_000,
         description="Time the broker may wait for more data before it answers a fetch. After a failure the"
         " current fetch must return first, so a long time delays every retry. Spark's reads never wait: they"
         " request existing offsets.",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from tidemark.config.base import Section
+from tidemark.config.kafka import LONGEST_POLL_S, LONGEST_SESSION_S, ConsumerSettings
 
 
 class Reset(StrEnum):
@@ -33,6 +35,19 @@ class RetryBackoff(Section, used_by="listener"):
     base: float = Field(1.0, gt=0, description="Seconds before the second attempt.")
     cap: float = Field(30.0, gt=0, description="Longest wait, in seconds.")
     jitter: float = Field(0.25, ge=0, lt=1, description="Share by which a wait is spread.")
+
+
+def timing_faults(
+    max_poll_interval: float, session_timeout: float, retry: RetryBackoff, within: Mapping[str, float]
+) -> Iterator[str]:
+    """What contradicts among a consumer's times, all in seconds. Those of `within` must end before the next poll."""
+    for name, value in within.items():
+        if value >= max_poll_interval:
+            yield f"{name} ({value:g} s) must be below max-poll-interval ({max_poll_interval:g} s)"
+    if session_timeout > max_poll_interval:
+        yield "session-timeout must not be above max-poll-interval"
+    if retry.base > retry.cap:
+        yield "retry.base is above retry.cap"
 
 
 class JobExecutorOptions(Section, used_by="listener"):
@@ -91,10 +106,13 @@ class Listener(Section, used_by="listener"):
     )
     assignor: Assignor = Field(Assignor.COOPERATIVE, description="partition.assignment.strategy.")
     max_poll_interval: float = Field(
-        300.0, ge=1, description="Seconds; polling continues while a batch runs."
+        300.0, ge=1, le=LONGEST_POLL_S, description="Seconds; polling continues while a batch runs."
     )
     session_timeout: float = Field(
-        30.0, ge=1, description="Seconds without a heartbeat until the broker gives up."
+        30.0,
+        ge=1,
+        le=LONGEST_SESSION_S,
+        description="Seconds without a heartbeat until the broker gives up.",
     )
     pause_after: float = Field(
         0.25, ge=0, le=1, description="Seconds a batch may run before its partitions are paused."
@@ -111,20 +129,30 @@ class Listener(Section, used_by="listener"):
         faults = []
         if self.handler and self.job:
             faults.append("name either `handler` or `job`, not both")
-        for name, value in (("dlq-timeout", self.dlq_timeout), ("revoke-grace", self.revoke_grace)):
-            if value >= self.max_poll_interval:
-                faults.append(
-                    f"{name} ({value:g} s) must be below max-poll-interval ({self.max_poll_interval:g} s)"
-                )
-        if self.session_timeout > self.max_poll_interval:
-            faults.append("session-timeout must not be above max-poll-interval")
-        if self.retry.base > self.retry.cap:
-            faults.append("retry.base is above retry.cap")
+        faults += timing_faults(
+            self.max_poll_interval,
+            self.session_timeout,
+            self.retry,
+            {"dlq-timeout": self.dlq_timeout, "revoke-grace": self.revoke_grace},
+        )
         if own := [t for t in self.topics if t in {self.dlq_topic_of(s) for s in self.topics}]:
             faults.append(f"the listener would read its own DLQ topic {', '.join(own)}")
         if faults:
             raise ValueError("; ".join(faults))
         return self
+
+    def completed_by(self, consumer: ConsumerSettings) -> Listener:
+        """The section; keys that it leaves out come from `kafka.consumer`. Raises ValidationError where the two
+        contradict each other.
+        """
+        defaults: dict[str, object] = {
+            "auto_offset_reset": Reset(consumer.auto_offset_reset),
+            "batch_size": consumer.max_poll_records,
+            "max_poll_interval": consumer.max_poll_interval_ms / 1000,
+            "session_timeout": consumer.session_timeout_ms / 1000,
+        }
+        missing = {name: value for name, value in defaults.items() if name not in self.model_fields_set}
+        return Listener.model_validate({**self.model_dump(exclude_unset=True), **missing})
 
     def dlq_topic_of(self, topic: str) -> str:
         return self.dlq_topic or f"{topic}-dlq"

@@ -23,6 +23,7 @@ _SECRET_TEXT = (
     (re.compile(r"(?<=://)([^\s/:\"']{0,1000}):(?:[^\s\"'<>]{0,1000}|\S{0,1000})(?=@)"), rf"\1:{MASK}"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {MASK}"),
     (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{12,}"), rf"\1{MASK}"),
+    (re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?:(?!-----END)[\s\S])*"), rf"\1{MASK}"),
 )
 _NAMED = re.compile(
     r"""(?<![\w.-])(?P<name>[\w.-]+)(?:\\*["'])?\]?[ \t]*[=:>]{1,2}\s*(?=\S)"""
@@ -48,8 +49,8 @@ def is_secret_name(name: str, further: Collection[str] = ()) -> bool:
 
 
 def masked_text(text: str) -> str:
-    """The text with its secrets masked: passwords in URLs, bearer tokens, and values of secret names in the
-    syntax of properties, JAAS entries, options, JSON and Python.
+    """The text with its secrets masked: passwords in URLs, bearer tokens, private keys in PEM, and values of secret
+    names in the syntax of properties, JAAS entries, options, JSON and Python.
     """
     for pattern, replacement in _SECRET_TEXT:
         text = pattern.sub(replacement, text)

@@ -7,8 +7,11 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from tidemark.config.base import Section
-from tidemark.config.listener import Assignor, Listener, RetryBackoff
+from tidemark.config.kafka import LONGEST_POLL_S, LONGEST_SESSION_S
+from tidemark.config.listener import Assignor, Listener, RetryBackoff, timing_faults
 from tidemark.config.sections import BreakerSettings
+
+_REVOKE_GRACE_S = 5.0
 
 
 class ArchiveOptions(Section, used_by="report worker"):
@@ -75,10 +78,13 @@ class Reports(Section, used_by="report worker"):
     )
     assignor: Assignor = Field(Assignor.COOPERATIVE, description="partition.assignment.strategy.")
     max_poll_interval: float = Field(
-        300.0, ge=1, description="Seconds; polling continues while a report is made."
+        300.0, ge=1, le=LONGEST_POLL_S, description="Seconds; polling continues while a report is made."
     )
     session_timeout: float = Field(
-        30.0, ge=1, description="Seconds without a heartbeat until the broker gives up."
+        30.0,
+        ge=1,
+        le=LONGEST_SESSION_S,
+        description="Seconds without a heartbeat until the broker gives up.",
     )
     dlq_timeout: float = Field(30.0, gt=0, description="Seconds to wait for the DLQ's acknowledgements.")
     shutdown_timeout: float = Field(
@@ -101,6 +107,10 @@ class Reports(Section, used_by="report worker"):
                 f"archive.orphan-grace ({self.archive.orphan_grace:g} s) is less than twice "
                 f"the lease ({self.lease:g} s)"
             )
+        times = {"dlq-timeout": self.dlq_timeout}
+        faults = timing_faults(self.max_poll_interval, self.session_timeout, self.retry, times)
+        if fault := "; ".join(faults):
+            raise ValueError(fault)
         return self
 
     def as_listener(self) -> Listener:
@@ -119,5 +129,6 @@ class Reports(Section, used_by="report worker"):
             max_poll_interval=self.max_poll_interval,
             session_timeout=self.session_timeout,
             dlq_timeout=self.dlq_timeout,
+            revoke_grace=min(_REVOKE_GRACE_S, self.max_poll_interval / 2),
             shutdown_timeout=self.shutdown_timeout,
         )

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from tidemark.config.base import Section
+from tidemark.config.base import Misread, Section
 from tidemark.config.stream import Destination, Stream
 
 
@@ -103,7 +103,7 @@ class MetricsSettings(Section, used_by="tidemark serve, ingest, listen, reports 
     @model_validator(mode="after")
     def _guarded(self) -> Self:
         if not self.is_loopback and (self.token is None or not self.token.get_secret_value()):
-            raise ValueError(f"host {self.host} can be reached from outside, so `token` must be set")
+            raise Misread(self.host, "`host` can be reached from outside, so `token` must be set")
         return self
 
 

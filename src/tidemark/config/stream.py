@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from tidemark.config.base import Section
+from tidemark.config.base import INT32, TIMEOUT_S, Section
 from tidemark.config.decoding import AvroOptions, Cob, CsvDialect, FieldOptions, Format, Rule, SchemaSource
 from tidemark.config.failures import FailureRule
 
@@ -39,6 +39,7 @@ class Destination(Section, used_by="Spark"):
 _USUAL_POLL_S = 0.5
 _SHORTEST_POLL_S = 0.05
 _POLLS_A_SECOND = 20
+_LONGEST_RETENTION_S = 100 * 365 * 86_400
 
 
 class Processing(Section, used_by="Spark"):
@@ -81,11 +82,12 @@ class Processing(Section, used_by="Spark"):
         " above 4 KB, is read again for them. Fewer where a batch has many tasks: 16,384 divided by these.",
     )
     min_partitions: int | None = Field(
-        None, ge=1, description="Spark tasks to read a batch with, if more than Kafka partitions."
+        None, ge=1, le=INT32, description="Spark tasks to read a batch with, if more than Kafka partitions."
     )
     max_partitions: int | None = Field(
         None,
         ge=1,
+        le=INT32,
         description="Spark tasks to read and land a batch with, if fewer than Kafka partitions; each writes a"
         " file. Without it as many as `spark.default.parallelism`, which a local session sets to its cores.",
     )
@@ -151,14 +153,17 @@ class DeadLetterOptions(Section, used_by="Spark, admin client"):
         "headers", description="Original bytes with headers, or the version 1.0 JSON envelope."
     )
     retention: int | None = Field(
-        None, gt=0, description="Seconds the DLQ topic keeps dead letters; by default the broker's."
+        None,
+        gt=0,
+        le=_LONGEST_RETENTION_S,
+        description="Seconds the DLQ topic keeps dead letters; by default the broker's.",
     )
     keep_table: bool = Field(
         False,
         description="`tidemark ingest` writes the DLQ table too; otherwise `tidemark dead-letters stream` does.",
     )
     publish_timeout: float = Field(
-        30, gt=0, description="Seconds to wait for all acknowledgements of a batch."
+        30, gt=0, le=TIMEOUT_S, description="Seconds to wait for all acknowledgements of a batch."
     )
 
 

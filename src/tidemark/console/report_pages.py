@@ -17,10 +17,12 @@ from tidemark.contract.errors import TidemarkError
 from tidemark.monitoring.access import Receive, Scope, Send, redirect
 from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.http import report_routes
-from tidemark.reports.service import ReportService
+from tidemark.reports.service import REQUEST_ID, ReportService
 from tidemark.reports.sweeper import counted
 
 MOST_ROWS = 50
+_NOTICES = {"submit": "is asked for", "retry": "is asked for again", "cancel": "is cancelled"}
+"""Notices by the name in the address: no page shows a text that a link contains."""
 
 
 class LateReports:
@@ -45,30 +47,32 @@ def report_pages(reports: LateReports, types: Sequence[str], metrics: Metrics) -
         counted(metrics, service.counts())
         return list(service.newest(MOST_ROWS))
 
-    async def listed(request: Request) -> Response:
+    async def listed(request: Request, problem: str | None = None) -> Response:
         fragment = request.scope["path"].startswith("/fragments/")
         return page(
             request,
             "report_requests_live.html" if fragment else "report_requests.html",
             rows=await run_in_threadpool(rows),
             types=types,
-            problem=request.query_params.get("problem"),
-            done=request.query_params.get("done"),
+            problem=problem,
+            done=_notice(request),
+            status=200 if problem is None else 400,
         )
 
     async def submit(request: Request) -> Response:
         fields = await fields_of(request)
         try:
-            who, why = noted(request, "submit report", fields, report_type=fields.get("report_type", ""))
+            who, _ = noted(request, "submit report", fields, report_type=fields.get("report_type", ""))
+            service = await run_in_threadpool(reports.service)
             row, _ = await run_in_threadpool(
-                reports.service().submit,
+                service.submit,
                 fields.get("report_type", ""),
                 requested_by=who,
                 parameters=fields.get("parameters") or "{}",
             )
         except TidemarkError as error:
-            return _back(request, problem=error.message)
-        return _back(request, done=f"Asked for {row.request.report_type}: {row.request.request_id}. {why}")
+            return await listed(request, error.message)
+        return _back(request, "submit", row.request.request_id)
 
     async def change(request: Request) -> Response:
         fields = await fields_of(request)
@@ -79,8 +83,8 @@ def report_pages(reports: LateReports, types: Sequence[str], metrics: Metrics) -
             change = service.retry if step == "retry" else service.cancel
             row = await run_in_threadpool(change, request_id)
         except TidemarkError as error:
-            return _back(request, problem=error.message)
-        return _back(request, done=f"{row.request.request_id} is {row.status.value}.")
+            return await listed(request, error.message)
+        return _back(request, step, row.request.request_id)
 
     return [
         Route("/report-requests", listed, methods=["GET"]),
@@ -93,5 +97,11 @@ def report_pages(reports: LateReports, types: Sequence[str], metrics: Metrics) -
     ]
 
 
-def _back(request: Request, **query: str) -> Response:
-    return redirect(request, f"/report-requests?{urlencode(query)}")
+def _back(request: Request, done: str, request_id: str) -> Response:
+    return redirect(request, f"/report-requests?{urlencode({'done': done, 'id': request_id})}")
+
+
+def _notice(request: Request) -> str | None:
+    asked = request.query_params
+    words, request_id = _NOTICES.get(asked.get("done", "")), asked.get("id", "")
+    return f"{request_id} {words}." if words and REQUEST_ID.fullmatch(request_id) else None

@@ -15,8 +15,8 @@
     │   └── BreakerOpen      the destination is not tried for now
     └── ShutdownRequested    a signal asked the process to end while it waited; not a failure
 
-`RetriableError` and `NonRetriableError` are public: executors, report strategies and decoders of users
-raise them, or subclasses, to classify their failures.
+`RetriableError` and `NonRetriableError` are public: executors and report strategies of users raise them, or
+subclasses, to classify their failures.
 """
 
 from __future__ import annotations

@@ -148,7 +148,8 @@ class Decision:
     """What to do about a failure.
 
     `category` is a label of metrics, of a closed list. `max_retries` and `backoff`, where set, replace the
-    stream's own. `then` is the action once retries are used up; None means that of `on-exhausted`.
+    stream's own. `then` is the action once retries are used up; None means that of `on-exhausted`,
+    RETRY that they begin anew.
     `rule` is the name of the rule that decided.
     """
 

@@ -17,6 +17,9 @@ KEY: Final = "message_key"
 PAYLOAD: Final = "message_payload"
 HEADERS: Final = "message_headers"
 
+LAST_MILLIS: Final = (2**63 - 1) // 1000
+"""The last millisecond that a TIMESTAMP, which counts microseconds, can hold. Kafka's own reach further."""
+
 COORDINATES: Final = (TOPIC_ID, PARTITION, OFFSET)
 """The key under which a record lands once. The id is Kafka's topic ID: a recreated topic is a new source."""
 
@@ -51,8 +54,8 @@ FAULT_DDL: Final = "STRUCT<field: STRING, expected: STRING, found: STRING, rule:
 FAILURE_DDL: Final = (
     f"STRUCT<code: STRING, stage: STRING, message: STRING, format: STRING, faults: ARRAY<{FAULT_DDL}>>"
 )
-"""Why a record was rejected: `code` is a FailureCode, `stage` one of decode, validate, classify,
-`message` is for a person, `faults` has every fault, not only the first."""
+"""Why a record was rejected: `code` is a FailureCode, `stage` one of decode, validate, classify, and
+append where the table was unavailable; `message` is for a person, `faults` has the first twenty faults."""
 
 PROCESSING_VERSION: Final = "processing_version"
 SOURCE_TOPIC: Final = "source_topic"

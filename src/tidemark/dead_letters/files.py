@@ -11,13 +11,12 @@ from typing import Any, TextIO
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from tidemark.contract import records
 from tidemark.contract.dead_letters import DEAD_LETTER_DDL, DEAD_LETTER_ID
-from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.columns import schema_of
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
+from tidemark.dead_letters.exported import ExportedDeadLetter, read_line
 from tidemark.platform.local_rows import rows_of
 from tidemark.transform.decode.scalar import LAST_MICROS
 
@@ -60,66 +59,37 @@ def as_line(dead_letter: Mapping[str, Any]) -> dict[str, Any]:
 def import_dead_letters(spark: SparkSession, table: DeadLetterTable, file: Path) -> int:
     """Merge the dead letters of an exported file into the DLQ table; returns how many lines it had.
 
-    In memory: at most 1,000 dead letters, or 16 MB of lines. Raises UsageError with file and line for a line that
-    is not an exported dead letter; nothing is written then.
+    In memory: at most 1,000 dead letters, or 16 MB of lines. Raises UsageError with file, line and key for a line
+    that is not an exported dead letter; nothing is written then.
     """
-    schema = schema_of(DEAD_LETTER_DDL)
-    lines = sum(len(chunk) for chunk in chunks_of(file, schema))
+    lines = sum(len(chunk) for chunk in chunks_of(file))
     table.create(spark)
-    for chunk in chunks_of(file, schema):
-        table.merge(rows_of(spark, chunk, DEAD_LETTER_DDL))
+    columns = schema_of(DEAD_LETTER_DDL).names
+    for chunk in chunks_of(file):
+        table.merge(rows_of(spark, [each.row(columns) for each in chunk], DEAD_LETTER_DDL))
     return lines
 
 
 def chunks_of(
-    file: Path, schema: T.StructType, *, most: int = _IMPORTED_AT_ONCE, most_bytes: int = _BYTES_AT_ONCE
-) -> Iterator[list[tuple[Any, ...]]]:
-    """The dead letters of an exported file as rows of `schema`, in chunks of bounded size; never an empty chunk.
+    file: Path, *, most: int = _IMPORTED_AT_ONCE, most_bytes: int = _BYTES_AT_ONCE
+) -> Iterator[list[ExportedDeadLetter]]:
+    """The dead letters of an exported file in chunks of bounded size; never an empty chunk.
 
     Raises UsageError as `import_dead_letters`, when it reaches the line.
     """
-    chunk: list[tuple[Any, ...]] = []
+    chunk: list[ExportedDeadLetter] = []
     size_of_chunk = 0
-    for size, row in _rows(file, schema):
-        if chunk and (len(chunk) == most or size_of_chunk + size > most_bytes):
-            yield chunk
-            chunk, size_of_chunk = [], 0
-        chunk.append(row)
-        size_of_chunk += size
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            dead_letter = read_line(ExportedDeadLetter, line, f"{file}, line {number}")
+            if chunk and (len(chunk) == most or size_of_chunk + len(line) > most_bytes):
+                yield chunk
+                chunk, size_of_chunk = [], 0
+            chunk.append(dead_letter)
+            size_of_chunk += len(line)
     if chunk:
         yield chunk
 
 
-def _rows(file: Path, schema: T.StructType) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Each line's length, and its row."""
-    fields = schema.fields
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                body = json.loads(line)
-                yield (
-                    len(line),
-                    tuple(_value(body, field.name, field.dataType.typeName()) for field in fields),
-                )
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise UsageError(
-                    f"{file}, line {number}: not an exported dead letter ({error!r})",
-                    "tidemark dead-letters export writes such a file",
-                ) from error
-
-
-def _value(body: dict[str, Any], name: str, kind: str) -> Any:
-    if name in _BINARY:
-        return _bytes(body[_BINARY[name]])
-    if name == records.HEADERS:
-        return [(h["name"], _bytes(h["value_b64"])) for h in body.get(name, [])]
-    value = body[name] if name == DEAD_LETTER_ID else body.get(name)
-    return datetime.fromisoformat(value) if kind == "timestamp" and value is not None else value
-
-
 def _base64(value: bytes | None) -> str | None:
     return None if value is None else base64.b64encode(bytes(value)).decode()
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text, validate=True)

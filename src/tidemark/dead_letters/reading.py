@@ -36,8 +36,6 @@ _ENVELOPE_DDL = (
 _TOPIC_NAME = r"\A[A-Za-z0-9._-]{1,249}\z"
 _TOPIC_ID = r"\A[A-Za-z0-9+/_-]{22}={0,2}\z"
 _ZONE = r"(Z|[+-]\d\d:?\d\d)\z"
-_LAST_MILLIS = (2**63 - 1) // 1000
-"""The last millisecond that a TIMESTAMP, which counts microseconds, can hold."""
 
 
 def dead_letters_of(dlq_records: DataFrame, *, believed: bool = True) -> DataFrame:
@@ -216,7 +214,7 @@ def _number(name: str, kind: str) -> Column:
 
 
 def _moment(milliseconds: Column) -> Column:
-    return F.timestamp_millis(F.when(milliseconds.between(0, _LAST_MILLIS), milliseconds))
+    return F.timestamp_millis(F.when(milliseconds.between(0, records.LAST_MILLIS), milliseconds))
 
 
 def _bytes(text: Column) -> Column:

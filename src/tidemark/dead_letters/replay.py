@@ -113,7 +113,7 @@ class Replay:
         if not self.table.exists(self.spark):
             raise UsageError(
                 f"there is no table {self.table.facts} yet",
-                "tidemark dead-letters stream makes and fills it",
+                f"tidemark dead-letters stream --stream {self.target.name} makes and fills it",
             )
 
     def _attempt(self, topic: Topic, selection: Selection) -> ReplayResult:

@@ -133,7 +133,11 @@ def edited(dead_letters: DataFrame, edit: PayloadEdit | None) -> DataFrame:
 def read_dead_letters(file: Path) -> tuple[str, ...]:
     """Dead letters named in a file, one a line: an id, or `topic:partition:offset`. Raises UsageError."""
     names = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {file}: {error}") from error
+    for number, line in enumerate(text.splitlines(), start=1):
         name = line.strip()
         if name and not name.startswith("#"):
             if not _COORDINATES.match(name):

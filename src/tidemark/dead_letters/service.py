@@ -67,8 +67,8 @@ class DeadLetters:
             )
         return self.table.dead_letters(self.spark)
 
-    def tally(self) -> list[Tally]:
-        return tally_of(self.all())
+    def tally(self, selection: Selection = Selection(statuses=ALL)) -> list[Tally]:  # noqa: B008  # it is frozen
+        return tally_of(selection.of(self.all()))
 
     def listed(self, selection: Selection) -> list[Listed]:
         """The chosen dead letters, the oldest first under a limit."""

@@ -53,6 +53,7 @@ class DeadLetterTopic:
 
         In: REJECTED_COLUMNS. Raises the errors of Spark's Kafka sink.
         """
+        largest = max(self.max_bytes, 1_048_576) + 65_536
         (
             self.records(rejected)
             .write.format("kafka")
@@ -63,7 +64,9 @@ class DeadLetterTopic:
             .option("kafka.max.block.ms", str(self.timeout_ms))
             .option("kafka.request.timeout.ms", str(self.timeout_ms // 2))
             .option("kafka.delivery.timeout.ms", str(self.timeout_ms))
-            .option("kafka.max.request.size", str(max(self.max_bytes, 1_048_576) + 65_536))
+            .option("kafka.max.request.size", str(largest))
+            # One record must fit; Kafka's own 32 MB otherwise.
+            .option("kafka.buffer.memory", str(max(largest, 32 * 1024 * 1024)))
             .save()
         )
 

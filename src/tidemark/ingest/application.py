@@ -207,13 +207,18 @@ class Ingest:
         beaten = beat_if_due(self.spark, target, start.topic, now=self.now(), state=start.state)
         plan = retry.call(lambda: self._plan(target, start, admin, availability), step="start")
         ledger = HeldLedger(plan, start.state, read_at=0.0 if beaten else started)
-        restart_policy.ledger = ledger
         replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
         keep_dead_letters = DeadLetterTableQuery(
-            self.spark, self.settings, target, self.available_now, polling=self._polling
+            self.spark,
+            self.settings,
+            target,
+            self.available_now,
+            polling=self._polling,
+            wanted=target.keeps_dead_letters,
         )
         background = Background(self.spark, target, ledger, self.now, replay_outage, keep_dead_letters)
-        with relaying(self.spark, start.checkpoint.path, self._observing) as observers:
+        observing = Observers([restart_policy, self._observing])
+        with relaying(self.spark, start.checkpoint.path, observing) as observers:
             handler = IngestBatch(plan, ledger, observers)
             try:
                 watch(self._start_query(target, start, handler), handler, self._stopping, background)
@@ -269,8 +274,5 @@ class Ingest:
             .option("checkpointLocation", start.checkpoint.path)
             .foreachBatch(handler)
         )
-        if self.available_now:
-            return start_polling(writer, every=None)
-        every = processing.seconds_between_polls(self._polling)
-        log.info("stream polls", stream=target.name, every_s=every)
-        return start_polling(writer, every=every)
+        every = None if self.available_now else processing.seconds_between_polls(self._polling)
+        return start_polling(writer, name=target.name, every=every)

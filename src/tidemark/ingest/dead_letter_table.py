@@ -1,4 +1,4 @@
-"""Runs the DLQ table's query along with a stream, where the configuration asks for it."""
+"""Runs the DLQ table's query: along with its stream, where the configuration asks for it, or in a job of its own."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ class DeadLetterTableQuery:
     target: Target
     bounded: bool
     polling: int = 1
+    wanted: bool = True
     _query: StreamingQuery | None = None
     _not_before: float = 0.0
 
     def __call__(self) -> None:
-        if self.bounded or not self.target.keeps_dead_letters or time.monotonic() < self._not_before:
+        if self.bounded or not self.wanted or time.monotonic() < self._not_before:
             return
         if self._query is not None and self._query.isActive:
             return
@@ -57,7 +58,7 @@ class DeadLetterTableQuery:
         if self._query is not None:
             stop(self._query, bounded=stopping.is_set())
             self._query = None
-        if not (self.bounded and self.target.keeps_dead_letters) or stopping.is_set():
+        if not (self.bounded and self.wanted) or stopping.is_set():
             return
         try:
             keep_dead_letters(self.spark, self.settings, self.target, ending=stopping)

@@ -72,12 +72,12 @@ def _stop_quietly(query: StreamingQuery) -> None:
 def _ended(query: StreamingQuery, handler: IngestBatch, stopping: threading.Event) -> bool:
     try:
         return bool(query.awaitTermination(_LOOK_S))
-    except PySparkException as error:
+    except PySparkException:
         if stopping.is_set():
             return True
-        # Spark passes on a batch's error as text; the handler has the error itself.
+        # Spark passes on a batch's error as text; the handler has the error itself, with its own cause.
         if handler.failure is not None:
-            raise handler.failure from error
+            raise handler.failure  # noqa: B904
         raise
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemark.contract.backoff import Backoff
+from tidemark.contract.batch_report import BatchReport
 from tidemark.contract.errors import RestartStream
+from tidemark.contract.events import Event
 from tidemark.contract.failures import UNCLASSIFIED, Action, Scope
-from tidemark.ingest.batch.held_ledger import HeldLedger
 from tidemark.resilience.classification import Classifier
 
 MOST_IN_A_ROW = 10
@@ -16,32 +17,37 @@ _AFTER_RESTART_S = 1.0
 
 @dataclass
 class RestartPolicy:
-    """The failures of one stream since it last landed a batch.
+    """The failures of one stream since it last landed a batch, which it observes.
 
-    `bounded`: the run ends with an outage instead of waiting for its end.
+    `bounded`: the run ends with an outage instead of waiting for its end. `restarts`, of `failures`, are those that
+    asked for one; `unknown` those that no rule knows.
     """
 
     bounded: bool
     classifier: Classifier
-    ledger: HeldLedger | None = None
     failures: int = 0
+    restarts: int = 0
+    unknown: int = 0
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, BatchReport):
+            self.failures = self.restarts = self.unknown = 0
 
     def delay_after(self, error: Exception) -> float | None:
         """Seconds before the next start, or None where the stream stops.
 
-        A batch may ask for a restart from the ledger; an outage is waited for without limit; the tenth failure
-        in a row of another kind stops the stream.
+        A batch may ask for a restart from the ledger, ten times without landing one; an outage is waited for
+        without limit; an unknown failure ten times.
         """
-        if self.ledger is not None and self.ledger.completed:
-            self.failures = 0
-        self.ledger = None
         self.failures += 1
         decision = self.classifier.decision_about(error)
         stops = self.classifier.classify(error).action in (Action.STOP, Action.SHUTDOWN)
         if isinstance(error, RestartStream) or decision.action is Action.RESTART_QUERY:
-            return _AFTER_RESTART_S if self.failures <= MOST_IN_A_ROW else None
+            self.restarts += 1
+            return _AFTER_RESTART_S if self.restarts <= MOST_IN_A_ROW else None
         if self.bounded or stops or decision.scope is not Scope.DEPENDENCY:
             return None
-        if decision == UNCLASSIFIED and self.failures > MOST_IN_A_ROW:
+        self.unknown += decision == UNCLASSIFIED
+        if self.unknown > MOST_IN_A_ROW:
             return None
         return Backoff().delay(self.failures)

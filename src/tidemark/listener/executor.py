@@ -49,9 +49,18 @@ class ThreadExecution:
                 returned = self._handler(batch)
             self._result = returned if isinstance(returned, BatchResult) else BatchResult.success()
         except BaseException as error:
-            self._result = BatchResult.of_exception(len(batch), error, self._judge)
+            self._result = self._judged(error)
         finally:
             self._finished.set()
+
+    def _judged(self, error: BaseException) -> BatchResult:
+        size = len(self._batch)
+        try:
+            return BatchResult.of_exception(size, error, self._judge)
+        except Exception as also:
+            # Without a result the listener would wait for ever.
+            message = f"{type(error).__name__} could not be judged: {type(also).__name__}"
+            return BatchResult.whole_failure(size, Failure(type(error).__name__, message))
 
     def wait(self, timeout: float) -> BatchResult | None:
         return self._result if self._finished.wait(timeout) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from tidemark.config.listener import Listener, Reset
+from tidemark.config.listener import Listener
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import ConfigError
 from tidemark.listener.executor import Handler
@@ -20,15 +20,7 @@ def listener_of(settings: Settings) -> Listener:
     section = settings.listener
     if section is None:
         raise ConfigError("the configuration has no section `listener`", hint="see docs/listener.md")
-    consumer = settings.kafka.consumer
-    defaults: dict[str, object] = {
-        "auto_offset_reset": Reset(consumer.auto_offset_reset),
-        "batch_size": consumer.max_poll_records,
-        "max_poll_interval": consumer.max_poll_interval_ms / 1000,
-        "session_timeout": consumer.session_timeout_ms / 1000,
-    }
-    missing = {name: value for name, value in defaults.items() if name not in section.model_fields_set}
-    return Listener.model_validate({**section.model_dump(exclude_unset=True), **missing})
+    return section.completed_by(settings.kafka.consumer)
 
 
 def connection_of(settings: Settings) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tidemark.listener.delivery.batch import Batch, BatchResult, Partition, Reco
 from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
 from tidemark.listener.delivery.giving_up import GivingUp, ListenerStopped
 from tidemark.listener.delivery.rebalance import Notice, Rebalance
-from tidemark.listener.delivery.settlement import GivenUp, Settlement, Settler
+from tidemark.listener.delivery.settlement import GivenUp, Settlement, Settler, log_failure
 from tidemark.listener.executor import Executor
 from tidemark.listener.identity import ASKED_EVERY, TopicIdentity, TopicRecreated
 from tidemark.listener.member import STOPPING, GroupMember, record_of
@@ -100,6 +100,7 @@ class AtLeastOnceListener:
         self._measure_at = self._identify_at = 0.0
         self.heartbeat = time.monotonic()
         """Time of the loop's last turn; its age is the liveness, whatever the dependencies do."""
+        self.busy = False  # whether records are collected or executed
 
     def stop(self) -> None:
         """Ends `run` soon, from any thread or signal handler: the running batch may finish."""
@@ -140,6 +141,7 @@ class AtLeastOnceListener:
         deadline: float | None = None
         while not self._stop.is_set():
             self._make_ready()
+            self.busy = bool(records)
             wait = SLICE if deadline is None else min(SLICE, max(0.0, deadline - time.monotonic()))
             record = self._receive(wait, keep=True)
             if record is not None:
@@ -270,15 +272,14 @@ class AtLeastOnceListener:
             self._giving_up.row_ended()
         self._rebalance.commit_done()
         if settlement.stop is not None:
-            raise ListenerStopped(
-                f"{settlement.stop.exception_class}: {settlement.stop.message}",
-                hint="no record of the failed batch is committed; fix the cause and start again",
-            )
+            hint = "no record of the failed batch is committed; fix the cause and start again"
+            raise ListenerStopped(f"{settlement.stop.exception_class}: {settlement.stop.message}", hint)
         if settlement.given_up:
             written = self._giving_up.give_up(settlement, self._assignment, keep_alive=self._keep_alive)
             self.totals.dead_lettered += written
             self._meter.counted("dead-lettered", written)
             self._rebalance.commit_done()
+        log_failure(result, settlement)
         self._rewind(batch, settlement)
         if self._on_progress is not None:
             self._on_progress(self.totals)

@@ -20,6 +20,8 @@ class AcknowledgedProducer:
         self._timeout = timeout
         self._producer = Producer(
             {
+                # The broker knows how large a record of the topic may be.
+                "message.max.bytes": 1_000_000_000,
                 **connection,
                 "enable.idempotence": True,
                 "acks": "all",

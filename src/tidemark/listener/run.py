@@ -17,6 +17,8 @@ from tidemark.listener.starting import StartingOffsets
 from tidemark.monitoring.metrics import Metrics
 from tidemark.resilience.classification import classifier_for
 
+_CALL_S = 20
+
 
 def listener_for(
     settings: Settings,
@@ -49,10 +51,13 @@ def listener_for(
 def _executor(section: Listener) -> Executor:
     if section.job is not None:
         from databricks.sdk import WorkspaceClient
+        from databricks.sdk.core import Config
 
         from tidemark.listener.job import DatabricksJobExecutor
 
-        return DatabricksJobExecutor(WorkspaceClient(), section.job)
+        # A call runs in the polling thread: the SDK's own five minutes would cost the listener its membership.
+        config = Config(retry_timeout_seconds=_CALL_S, http_timeout_seconds=_CALL_S)
+        return DatabricksJobExecutor(WorkspaceClient(config=config), section.job)
     if section.handler is None:
         raise ConfigError("the listener has no handler", hint="name `listener.handler` or `listener.job`")
     return InProcessExecutor(handler_of(section.handler), judge=judge_with(classifier_for()))

@@ -14,6 +14,8 @@ from enum import StrEnum
 
 import structlog
 
+from tidemark.config.redaction import masked_text
+
 log = structlog.get_logger(__name__)
 
 
@@ -126,4 +128,4 @@ def overall(findings: Mapping[str, Finding]) -> Health:
 
 def _summary(error: Exception) -> str:
     text = getattr(error, "message", None) or str(error) or type(error).__name__
-    return str(text).splitlines()[0][:300]
+    return masked_text(str(text)).splitlines()[0][:300]

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.contract import records
-from tidemark.contract.errors import LedgerError, RetriableError
+from tidemark.contract.errors import LedgerError, Locked, RetriableError
 from tidemark.contract.ledger_commit import CommitKind
 from tidemark.contract.marks import Marks
 from tidemark.dead_letters.dlq_table.table import DeadLetterTable
@@ -128,6 +128,8 @@ def adopt(spark: SparkSession, admin: KafkaAdmin, target: Target, adopted: Adopt
         try:
             opening = Opening("adopted", CommitKind.ADOPT, seq=seq + 1, table_id=info.id)
             return open_generation(spark, target, topic, moved, opening)
+        except Locked:
+            raise
         except RetriableError:
             seq = max(1, seq * 2)
     raise LedgerError(f"{target.table} accepts no ledger commit of stream {target.name}")

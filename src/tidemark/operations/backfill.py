@@ -52,9 +52,10 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class Backfilled:
-    """The result of a backfill. `changed` rows had other content, `missing` ones were absent. Rows of records
-    that the present rules reject (`rejected`) stay. `version`: of the commit, None for a dry run or where the
-    table was correct.
+    """The result of a backfill. `changed` rows had other content, `missing` ones were absent. `copies` were absent
+    too and are not added: in `fingerprint` mode the stream leaves out what it has seen before. Rows of records that
+    the present rules reject (`rejected`) stay. `version`: of the commit, None for a dry run or where the table was
+    correct.
     """
 
     stream: str
@@ -64,6 +65,7 @@ class Backfilled:
     accepted: int
     changed: int
     missing: int
+    copies: int
     rejected: int
     skipped: int
     codes: dict[str, int]
@@ -97,7 +99,7 @@ def backfill(
         raise UsageError(
             f"{target.table} cannot be corrected by coordinates: it has"
             f" {'raw records' if target.decode is None else 'one row per entity'}",
-            "read the topic again instead: tidemark rewind",
+            f"read the topic again instead: tidemark rewind --stream {target.name}",
         )
     admin = KafkaAdmin(settings.kafka)
     asked = OffsetRange(admin.describe(target.stream.kafka_topic), start, end)
@@ -115,7 +117,8 @@ def backfill(
     routed = kept(transform(envelopes, plan))
     rows = routed.where(F.col(records.ROUTE) == Route.ACCEPTED.value).select(f"{records.ROW}.*")
     progress("compare with the table")
-    changed, missing = _differences(rows, target, asked)
+    changed, absent = _differences(rows, target, asked)
+    missing = 0 if target.remembers else absent
     counts = {r[records.ROUTE]: r["count"] for r in routed.groupBy(records.ROUTE).count().collect()}
     version = None
     if not dry_run and changed + missing:
@@ -129,6 +132,7 @@ def backfill(
         accepted=counts.get(Route.ACCEPTED.value, 0),
         changed=changed,
         missing=missing,
+        copies=absent - missing,
         rejected=counts.get(Route.REJECTED.value, 0),
         skipped=counts.get(Route.SKIPPED.value, 0),
         codes=code_counts(routed),
@@ -182,7 +186,7 @@ def _correct(spark: SparkSession, target: Target, rows: DataFrame, asked: Offset
         committed = in_replay_chain(
             target.table,
             lambda: read_state(read),
-            lambda _, own: correct(rows, target.table, own, asked.ranges),
+            lambda _, own: correct(rows, target.table, own, asked.ranges, insert=not target.remembers),
             stream=target.name,
             topic_id=asked.topic.id,
             token=f"{uuid.uuid4().hex}/backfill",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,7 +26,8 @@ MOST_EXAMPLES = 20
 
 @dataclass(frozen=True)
 class Compared:
-    """The differences of two tables below the offsets that both have landed. Counts are of coordinates.
+    """The differences of two tables. Counts are of coordinates. `below`: records of the present topic from these
+    offsets on were left out, as one table may be behind; None where all were compared.
 
     `doubled`: rows beyond the first of their coordinates, in either table. `left_out`: columns of one table
     only. `examples`: coordinates of differences, at most 20 of each kind.
@@ -60,8 +62,8 @@ def compare(
 ) -> Compared:
     """Compare by coordinates, and rows by a SHA-256 over the columns of both tables, without `ignore`.
 
-    Where both tables have marks of the same topic, only rows below both are compared, as one table may be
-    behind; `everything` compares all rows. Payloads do not leave Spark.
+    Where both tables have marks of the same topic, of its rows only those below both are compared, as one table
+    may be behind, and all rows of other topics; `everything` compares all rows. Payloads do not leave Spark.
 
     Raises UsageError for a table that is absent or has no coordinates.
     """
@@ -73,8 +75,8 @@ def compare(
     joined = kept(
         sides[0]
         .alias("l")
-        .join(sides[1].alias("r"), list(records.COORDINATES), "full")
-        .select(*records.COORDINATES, _difference().alias("difference"), _surplus().alias("surplus"))
+        .join(sides[1].alias("r"), _same_place(), "full")
+        .select(*_place(), _difference().alias("difference"), _surplus().alias("surplus"))
     )
     counts = {
         r["difference"]: r["number"]
@@ -125,12 +127,22 @@ def _hashed(
 ) -> DataFrame:
     rows = as_of_now(spark, table).alias("t")
     if topic is not None and below is not None:
-        rows = rows.where(within(topic, {p: (0, end) for p, end in below.items()}))
+        other = ~F.col(f"t.{records.TOPIC_ID}").eqNullSafe(topic)
+        rows = rows.where(other | within(topic, {p: (0, end) for p, end in below.items()}))
     content = F.to_json(F.struct(*[F.col(quoted(c)) for c in columns]), {"ignoreNullFields": "false"})
     hashed = rows.select(*records.COORDINATES, F.sha2(content, 256).alias("hash"))
     return hashed.groupBy(*records.COORDINATES).agg(
         F.array_sort(F.collect_set("hash")).alias("hashes"), F.count(F.lit(1)).alias("rows")
     )
+
+
+def _same_place() -> Column:
+    """Rows of replayed dead letters of other programs have no topic id."""
+    return reduce(Column.__and__, [F.col(f"l.{c}").eqNullSafe(F.col(f"r.{c}")) for c in records.COORDINATES])
+
+
+def _place() -> list[Column]:
+    return [F.coalesce(f"l.{c}", f"r.{c}").alias(c) for c in records.COORDINATES]
 
 
 def _difference() -> Column:

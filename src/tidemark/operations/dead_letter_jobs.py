@@ -13,29 +13,32 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import UsageError
 from tidemark.dead_letters.selection import Selection
 from tidemark.dead_letters.service import DeadLetters
+from tidemark.ingest.dead_letter_table import DeadLetterTableQuery
 from tidemark.monitoring.logging import configure_logs
-
-_LOOK_AGAIN_S = 30.0
 
 
 def dead_letters_job(
     spark: SparkSession, settings: Settings, streams: Sequence[str] = (), *, available_now: bool = True
 ) -> dict[str, int]:
-    """Land the DLQ topics in their tables; returns the dead letters of each stream. Endless unless `available_now`.
+    """Land the DLQ topics in their tables; returns the dead letters of each stream.
 
-    Raises the error that ended a query.
+    Endless unless `available_now`: a query that fails is logged and started again, as its dead letters are safe on
+    the topic. Leaves out streams with `keep-table`, whose own application does it.
     """
     configure_logs(settings.logging)
-    names = [n for n in streams or settings.streams if settings.stream(n).destination is not None]
-    found = {name: DeadLetters.of(spark, settings, name) for name in names}
-    queries: dict[str, Any] = {}
+    found: dict[str, DeadLetters] = {}
+    for name in streams or settings.streams:
+        stream = settings.stream(name)
+        if stream.destination is not None and not stream.dead_letter.keep_table:
+            found[name] = DeadLetters.of(spark, settings, name)
+    queries = [
+        DeadLetterTableQuery(spark, settings, each.target, available_now, polling=len(found))
+        for each in found.values()
+    ]
     while not available_now:
-        for name, dead_letters in found.items():
-            if queries.get(name) is None:  # its DLQ topic may not be there before the first dead letter
-                queries[name] = dead_letters.start(available_now=False, polling=len(found))
-        for query in filter(None, queries.values()):
-            query.awaitTermination(1)
-        time.sleep(1 if all(queries.values()) else _LOOK_AGAIN_S)
+        for query in queries:
+            query()
+        time.sleep(1)
     for dead_letters in found.values():
         dead_letters.catch_up()
     return {name: dead_letters.all().count() for name, dead_letters in found.items()}

@@ -89,5 +89,5 @@ def _state(spark: SparkSession, target: Target) -> LedgerState:
         raise LedgerError(f"there is no table {target.table} yet", "tidemark ingest creates it")
     state = read_state(log_of(spark, target.table))
     if state.newest is None:
-        raise LedgerError(f"{target.table} has no marks of Tidemark", "tidemark adopt sets them")
+        raise LedgerError(f"{target.table} has no marks of Tidemark", f"{target.adopt} sets them")
     return state

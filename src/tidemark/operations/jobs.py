@@ -10,7 +10,6 @@ from tidemark.config.settings import Settings
 from tidemark.contract.errors import NonRetriableError
 from tidemark.contract.marks import Marks
 from tidemark.ingest.application import Ingest
-from tidemark.ingest.monitoring.telemetry import telemetry_of
 from tidemark.ingest.observers import COUNTED, BatchTotals
 from tidemark.monitoring.logging import configure_logs
 from tidemark.sink import table as tables
@@ -28,9 +27,7 @@ def ingest_job(
     """
     configure_logs(settings.logging)
     totals = BatchTotals()
-    with telemetry_of(settings, spark) as telemetry:
-        observers = [totals, *telemetry.observers]
-        outcomes = Ingest(spark, settings, streams, available_now=available_now, observers=observers).run()
+    outcomes = Ingest(spark, settings, streams, available_now=available_now, observers=[totals]).run()
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if failed:
         names = ", ".join(outcome.name for outcome in failed)

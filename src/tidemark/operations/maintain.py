@@ -162,7 +162,12 @@ def _old_checkpoints(spark: SparkSession, target: Target) -> Iterator[Maintenanc
             and (seq is None or (_seq_of(name) or 0) < seq)
         ):
             files.delete(f"{folder}/{name}")
-            yield _result(target.table, "checkpoint removed", 1, name)
+            if name in files.names(folder):
+                yield _result(
+                    target.table, "checkpoint not removed", 0, f"{name}: see the rights of {folder}"
+                )
+            else:
+                yield _result(target.table, "checkpoint removed", 1, name)
 
 
 def _seq_of(checkpoint: str) -> int | None:

@@ -119,11 +119,11 @@ def _state(spark: SparkSession, target: Target, topic: Topic) -> LedgerState:
         raise LedgerError(f"there is no table {target.table}", "tidemark ingest creates it")
     state = read_state(log_of(spark, target.table))
     if state.newest is None:
-        raise LedgerError(f"{target.table} has no marks to move", "take them from the rows: tidemark adopt")
+        raise LedgerError(f"{target.table} has no marks to move", f"take them from the rows: {target.adopt}")
     if state.newest.stream != target.name:
         raise LedgerError(
             f"{target.table} is written by stream {state.newest.stream}, not by {target.name}",
-            f"tidemark adopt --stream {target.name} takes it over",
+            f"{target.adopt} takes it over",
         )
     return with_completed(target, in_generation(state, topic.id))
 

@@ -7,6 +7,7 @@ have their own locks.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -18,17 +19,30 @@ from typing import IO
 from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Locked, NonRetriableError
 
-LONGEST_WAIT_S = 120.0
+LONGEST_WAIT_S = 30.0
+"""Less than a query that is told to stop gets for its batch."""
 _LOOK_S = 0.05
 # Delta and VACUUM ignore names with a leading underscore.
 _NAME = "_tidemark.lock"
+_RIGHTS = "let this user write to the table's folder"
+_NO_LOCKS = "put the table on a file system with locks"
+_PERMANENT = {
+    errno.EISDIR: "remove the folder",
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EROFS: _RIGHTS,
+    errno.ENOLCK: _NO_LOCKS,
+    errno.EOPNOTSUPP: _NO_LOCKS,
+    errno.EBADF: _NO_LOCKS,
+}
+"""What a person has to fix, and how. Any other error is that of a moment, such as too many open files."""
 
 
 @contextmanager
 def commit_lock(table: TableRef, *, within: float | None = None) -> Iterator[None]:
     """Held during a commit to a table that others write to too. Does nothing where the table is not a local folder.
 
-    Raises Locked where another writer, a frozen one perhaps, holds it for over `within` seconds, two minutes by
+    Raises Locked where another writer, a frozen one perhaps, holds it for over `within` seconds, half a minute by
     default; NonRetriableError where there can be no such lock.
     """
     if not table.is_local or table.path is None:
@@ -47,12 +61,11 @@ def _taken(path: Path, table: TableRef, within: float) -> IO[str]:
     while True:
         try:
             file = _tried(path)
-        except FileNotFoundError:
-            raise
         except OSError as error:
+            if error.errno not in _PERMANENT:
+                raise
             raise NonRetriableError(
-                f"the commit lock {path} cannot be taken: {error.strerror}",
-                "it is a file that this user may read, on a file system with locks; remove what else has its name",
+                f"the commit lock {path} cannot be taken: {error.strerror}", _PERMANENT[error.errno]
             ) from error
         if file is not None:
             return file
@@ -73,7 +86,11 @@ def _tried(path: Path) -> IO[str] | None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return None
-        if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+        try:
+            same = os.path.samestat(os.fstat(file.fileno()), path.stat())
+        except FileNotFoundError:
+            return None
+        if not same:
             return None
         closing.pop_all()
         return file
@@ -83,5 +100,7 @@ def _opened(path: Path) -> IO[str]:
     try:
         return path.open("a")
     except PermissionError:
+        if not path.exists():
+            raise
         # Made by another user of the same table: a lock needs no more than to read the file.
         return path.open()

@@ -53,6 +53,7 @@ def get_session(app_name: str = "tidemark") -> SparkSession:
     installed, as in an app, one on the compute that its variables name; otherwise a driver in this process with
     the pinned jars, on this machine or on the cluster of `TIDEMARK_SPARK_MASTER`.
     """
+    _say_analysis_errors_once()
     in_cluster, remote = "DATABRICKS_RUNTIME_VERSION" in os.environ, os.environ.get("SPARK_REMOTE")
     if not in_cluster and not remote:
         if _has_databricks_connect():

@@ -19,8 +19,8 @@ AVRO_LIMITS = tuple(
     f"-Dorg.apache.avro.limits.{kind}.maxLength={16 * 1024 * 1024}"
     for kind in ("string", "bytes", "collectionItems")
 )
-"""JVM options of driver and executors. Without them Avro's reader allocates any length that a malformed record
-claims, and one record kills the process instead of being rejected."""
+"""JVM options of driver and executors, for an expression of the configuration that calls `from_avro`: without them
+Avro's reader in Java allocates any length that a malformed value claims, and one value kills the process."""
 
 LAST_COMPILER_LATER = tuple(
     f"-XX:Tier4{what}Threshold={4 * default}"
@@ -90,6 +90,8 @@ def local_conf(
         "spark.sql.shuffle.partitions": cores,
         # VACUUM lists a table's folders in this many tasks; the default of 10,000 takes a minute here.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": cores,
+        # Its two commits, which only say that it ran, would take no lock on a local disk, and deleting takes long.
+        "spark.databricks.delta.vacuum.logging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         # Each Column would record the Python and the Java stack of its creation: half of the driver's Python
         # time at a start, for messages about this program's own code.

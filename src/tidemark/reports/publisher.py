@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from confluent_kafka import KafkaError
+
 from tidemark.config.reports import Reports
 from tidemark.contract.errors import RetriableError
 from tidemark.listener.producer import AcknowledgedProducer
@@ -17,6 +19,10 @@ GENERATION = "tidemark.report.generation"
 
 class NotPublished(RetriableError):
     condition = "TIDEMARK_NOT_PUBLISHED"
+
+
+class TooLarge(NotPublished):
+    """The event of this request alone; other ones may be published."""
 
 
 class Publisher(Protocol):
@@ -44,7 +50,8 @@ class ReportEventPublisher:
         }
         (error,) = self._producer.send([message])
         if error is not None:
-            raise NotPublished(f"request {row.request.request_id} was not published: {error}")
+            kind = TooLarge if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else NotPublished
+            raise kind(f"request {row.request.request_id} was not published: {error}")
 
 
 def ensure_topics(admin: KafkaAdmin, settings: Reports) -> list[str]:

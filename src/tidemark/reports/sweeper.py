@@ -12,7 +12,7 @@ import structlog
 from tidemark.config.reports import Reports
 from tidemark.monitoring.metrics import Metrics
 from tidemark.reports.archive.archive import Archive
-from tidemark.reports.publisher import Publisher
+from tidemark.reports.publisher import Publisher, TooLarge
 from tidemark.reports.requests.request import Status
 from tidemark.reports.requests.store import StatusStore
 
@@ -61,7 +61,11 @@ class Sweeper:
         for row in self._store.unpublished(
             grace=self._settings.publish_grace, republish_after=self._settings.republish_after
         ):
-            self._publisher.publish(row)
+            try:
+                self._publisher.publish(row)
+            except TooLarge as error:
+                log.error("cannot be published", request_id=row.request.request_id, error=error.message)
+                continue
             self._store.published(row.request.request_id, row.generation)
             published += 1
         orphans = self._sweep_archive_if_due()
@@ -77,7 +81,9 @@ class Sweeper:
         if self._archive is None or now < self._archive_due:
             return 0
         self._archive_due = now + grace / 4
-        return len(self._archive.sweep(self._store.referenced, self._store.has_asked, grace=grace))
+        store = self._store
+        swept = self._archive.sweep(store.referenced, store.has_asked, under_way=store.under_way, grace=grace)
+        return len(swept)
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, SQLAlchemyError
 
+from tidemark.config.redaction import masked_text
 from tidemark.contract.dead_letters import FIRST_HEADER
 from tidemark.contract.errors import BreakerOpen, ConfigError, NonRetriableError, RetriableError, UsageError
 from tidemark.contract.failpoints import failpoint
@@ -19,7 +20,7 @@ from tidemark.reports.archive.archive import Archive, Report
 from tidemark.reports.archive.guard import ArchiveGuard, ArchiveRefused
 from tidemark.reports.publisher import GENERATION
 from tidemark.reports.requests.claims import Claim, Claims, Refused
-from tidemark.reports.requests.request import BadEvent, ReportRequest
+from tidemark.reports.requests.request import BadEvent, ReportRequest, is_storable
 from tidemark.reports.strategy import ReportContext, StrategyRegistry
 from tidemark.resilience.classification import Classifier
 from tidemark.resilience.error_info import error_info_of
@@ -91,7 +92,8 @@ class ReportWorker:
         try:
             self._work(claim)
         except Exception as error:
-            self._claims.release(claim, error_class=type(error).__name__, error_message=str(error))
+            message = masked_text(str(error))
+            self._claims.release(claim, error_class=type(error).__name__, error_message=message)
             raise
 
     def _work(self, claim: Claim) -> None:
@@ -152,6 +154,9 @@ def judge(error: BaseException) -> Failure:
     if isinstance(error, SQLAlchemyError):
         # Its text may hold the statement's parameters.
         message = f"the status database failed: {type(error).__name__}"
+        if isinstance(error, DataError):
+            # The database refuses a value of this request.
+            return Failure.of(error_info, decision, scope=Scope.RECORD, retriable=False, message=message)
         return Failure.of(error_info, decision, scope=Scope.DEPENDENCY, deferred=True, message=message)
     if isinstance(error, BreakerOpen):
         return Failure.of(error_info, decision, scope=Scope.DEPENDENCY, deferred=True)
@@ -165,7 +170,11 @@ def _request_id(record: Record) -> str | None:
         return ReportRequest.from_wire(record.value).request_id
     except BadEvent:
         # The key still names it where the value is damaged.
-        return record.key.decode("utf-8", errors="replace") if record.key else None
+        try:
+            key = (record.key or b"").decode()
+        except UnicodeDecodeError:
+            return None
+        return key if key and is_storable(key) else None
 
 
 def _is_replay(record: Record) -> bool:

@@ -163,6 +163,7 @@ class Breaker:
     def reset(self) -> None:
         """CLOSED at once; operations under way are not counted."""
         with self._announced():
+            self._learn_resets()
             self._resets += 1
             self._close("reset by a person")
 
@@ -215,6 +216,8 @@ class Breaker:
 
     def _move(self, new: State, reason: str) -> None:
         old, self._state = self._state, new
+        if old is State.CLOSED:
+            self._learn_resets()
         self._epoch += 1
         self._successes, self._probe_since = 0, None
         if new is State.OPEN:
@@ -237,7 +240,14 @@ class Breaker:
 
     def _save(self) -> None:
         if self._file is not None:
+            if self._state is State.CLOSED:
+                self._learn_resets()
             self._file.save(self._remembered())
+
+    def _learn_resets(self) -> None:
+        """A closed breaker does not look at the resets of others, whose number only grows."""
+        if self._file is not None:
+            self._resets = max(self._resets, self._file.load().resets)
 
     @contextmanager
     def _announced(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from tidemark.contract.failures import Link
 
 MESSAGE_LIMIT = 2048
 _TEXT_LIMIT = 262_144
+_DEPTH = 32
 
 _JAVA_CLASS = r"(?:[A-Za-z_$][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error|Throwable|Failure|Interrupt)\w*"
 _HEAD = re.compile(rf"^:?\s?({_JAVA_CLASS})(?::(?:\s+(.*))?)?$")
@@ -75,11 +76,13 @@ def links_in_message(message: str) -> tuple[Link, ...]:
 
 def _with_inner(name: str, message: str) -> Iterator[Link]:
     yield described(name, message)
-    nested = _NESTED.match(message)
-    if nested:
-        yield from _with_inner(nested[1], nested[2])
-    else:
-        yield from links_in_message(message)
+    for _ in range(_DEPTH):
+        nested = _NESTED.match(message)
+        if nested is None:
+            break
+        name, message = nested[1], nested[2]
+        yield described(name, message)
+    yield from links_in_message(message)
 
 
 def _exceptions(text: str) -> Iterator[tuple[str, str]]:

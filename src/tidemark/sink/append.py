@@ -155,7 +155,7 @@ def check_still_ours(table: TableRef, known: LedgerState, now: LedgerState, *, r
         raise LedgerError(
             f"the log of {table} ends at version {now.version}, before version {known.version} that was"
             " read: the table was dropped and created again",
-            "take the rows that are there into account with tidemark adopt, or start a new table",
+            "take the rows that are there into account with tidemark adopt --stream <name>, or start a new table",
         )
     if now.newest is not None and now.newest.run != run and now.newest != known.newest:
         raise _fenced(table, now.newest)

@@ -100,7 +100,7 @@ def read_state(read_log: ReadLog, *, accept_emptied: bool = False) -> LedgerStat
             if page.complete:
                 raise LedgerError(
                     f"the table's log no longer has version {missing.version}, which a RESTORE went back to",
-                    "choose where to go on: tidemark adopt",
+                    "choose where to go on: tidemark adopt --stream <name>",
                 ) from None
             limit *= 8
 
@@ -146,7 +146,7 @@ def commits_since(read_log: ReadLog, version: int) -> LogPage:
             raise LedgerError(
                 f"the table's log ends at version {page.version}, before version {version} that was read:"
                 " the table was dropped and created again",
-                "take the rows that are there into account with tidemark adopt, or start a new table",
+                "take the rows that are there into account with tidemark adopt --stream <name>, or start a new table",
             )
         if page.entries[-1].version <= version + 1 or page.complete:
             return LogPage([e for e in page.entries if e.version > version], complete=True)

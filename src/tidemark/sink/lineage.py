@@ -110,8 +110,8 @@ def refuse_emptied(entry: LogEntry) -> None:
         raise LedgerError(
             f"the table {what} in version {entry.version}, after the newest ledger commit before it:"
             " its rows and its marks no longer belong together",
-            "land everything again: tidemark adopt --marks earliest; or go on where the marks stand:"
-            " tidemark adopt --marks kept",
+            "land everything again: tidemark adopt --stream <name> --marks earliest; or go on where the marks stand:"
+            " tidemark adopt --stream <name> --marks kept",
         )
 
 

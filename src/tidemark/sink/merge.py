@@ -53,8 +53,10 @@ def insert(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, ranges
     return _commit(merge.merge, rows.sparkSession, table, ledger_commit)
 
 
-def correct(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, ranges: Ranges) -> Committed:
-    """Update the rows with the coordinates of `rows` where they differ, and insert absent ones, as this REPLAY
+def correct(
+    rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, ranges: Ranges, *, insert: bool = True
+) -> Committed:
+    """Update the rows with the coordinates of `rows` where they differ, and `insert` absent ones, as this REPLAY
     commit. `Committed.rows` counts inserts only.
 
     Reads the files of `ranges` only. Delta may refuse it because of a simultaneous append of the stream; it may
@@ -63,7 +65,9 @@ def correct(rows: DataFrame, table: TableRef, ledger_commit: LedgerCommit, range
     columns = [c for c in rows.columns if c not in records.COORDINATES]
     changed = reduce(or_, [~column_of(table, c).eqNullSafe(F.col(f"s.{quoted(c)}")) for c in columns])
     same = within(ledger_commit.topic_id, ranges, of=table.sql) & _same(table, records.COORDINATES)
-    merge = merge_into(rows, table, same).whenMatched(changed).updateAll().whenNotMatched().insertAll()
+    merge = merge_into(rows, table, same).whenMatched(changed).updateAll()
+    if insert:
+        merge = merge.whenNotMatched().insertAll()
     return _commit(merge.merge, rows.sparkSession, table, ledger_commit, replay_written_in)
 
 

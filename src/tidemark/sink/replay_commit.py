@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark.config.destination import TableRef
 from tidemark.contract import records
-from tidemark.contract.errors import LedgerError, RetriableError
+from tidemark.contract.errors import LedgerError, Locked, RetriableError
 from tidemark.contract.ledger_commit import CommitKind, LedgerCommit
 from tidemark.sink.append import Committed, append
 from tidemark.sink.ledger import LedgerState, find_token
@@ -41,7 +41,8 @@ def in_replay_chain(
     begins the commit's own and is the caller's alone.
 
     Where another commit of the chain came first, the state is read and the attempt repeated. The attempt must
-    decide its rows after the state was read. Raises LedgerError where no seq is accepted.
+    decide its rows after the state was read. Raises LedgerError where no seq is accepted, Locked where another
+    writer keeps the table's commit lock.
     """
     tried = 0
     for number in range(1, _MOST_ATTEMPTS):
@@ -61,6 +62,9 @@ def in_replay_chain(
                     reason=reason,
                 ),
             )
+        except Locked:
+            # Nobody came first: the caller waits for the lock as for an outage.
+            raise
         except RetriableError as error:
             log.warning("replay tries again", table=str(table), attempt=number, error=error.message)
     raise LedgerError(f"{table} accepts no replay", "start it again when no other replay of the table runs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,6 +18,8 @@ from tidemark.contract.marks import Marks
 from tidemark.platform.capabilities import setting
 from tidemark.source.clients import spark_options
 from tidemark.source.topics import Topic
+
+log = structlog.get_logger(__name__)
 
 EARLIEST = -2
 _LOG_APPEND_TIME = 1
@@ -55,10 +58,11 @@ def read_stream(
     return _envelopes(kafka_rows if most is None else kafka_rows.coalesce(most), topic)
 
 
-def start_polling(writer: DataStreamWriter, *, every: float | None) -> StreamingQuery:
+def start_polling(writer: DataStreamWriter, *, name: str, every: float | None) -> StreamingQuery:
     """Start a query that polls each so many seconds; with None it reads what is there and ends."""
     if every is None:
         return writer.trigger(availableNow=True).start()
+    log.info("query polls", query=name, every_s=every)
     return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds").start()
 
 

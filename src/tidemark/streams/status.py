@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemark.config.destination import TableRef
 from tidemark.config.settings import Settings
+from tidemark.config.stream import Stream
 from tidemark.contract.errors import TidemarkError
 from tidemark.contract.marks import Marks
 from tidemark.platform.session import s3_scheme
@@ -36,7 +37,8 @@ class PartitionStatus:
 class StreamStatus:
     """One table of a stream. `problem`: why the rest is missing, or why the stream would not start. `breakers`:
     destination -> state, of those used on this machine. `counts`: the batch counts in the newest commit, of the
-    batch before it. `dead_letters`: offsets in the DLQ topic, None without one.
+    batch before it. `dead_letters`: offsets in the DLQ topic, None without one; `keeps_dead_letters`: whether the
+    stream's own application brings them into the DLQ table.
     """
 
     stream: str
@@ -51,6 +53,7 @@ class StreamStatus:
     restored: bool = False
     counts: dict[str, int] = field(default_factory=dict)
     dead_letters: int | None = None
+    keeps_dead_letters: bool = False
     breakers: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
 
@@ -83,13 +86,22 @@ def status_of(logs: Logs, settings: Settings, name: str) -> list[StreamStatus]:
         try:
             status = _status(logs(table), settings, label, stream.kafka_topic, table)
             if kind == "decoded":
-                status = replace(status, dead_letters=_offsets_in(settings, stream.dlq_topic))
+                status = _with_dead_letters(status, settings, stream)
         except TidemarkError as error:
             problem = f"{error.message}; {error.hint}" if error.hint else error.message
             status = StreamStatus(label, stream.kafka_topic, str(table), problem=problem)
         states = {b.name.removeprefix(f"{label}/"): b.state.value for b in breakers if _of(b.name, label)}
         found.append(replace(status, breakers=states))
     return found
+
+
+def _with_dead_letters(status: StreamStatus, settings: Settings, stream: Stream) -> StreamStatus:
+    """Without the right to DESCRIBE the DLQ topic the marks are shown all the same."""
+    status = replace(status, keeps_dead_letters=stream.dead_letter.keep_table)
+    try:
+        return replace(status, dead_letters=_offsets_in(settings, stream.dlq_topic))
+    except TidemarkError as error:
+        return replace(status, problem=status.problem or f"dead letters are not counted: {error.message}")
 
 
 def _offsets_in(settings: Settings, topic_name: str) -> int | None:

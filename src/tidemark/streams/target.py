@@ -27,6 +27,11 @@ class Target:
     decode: DecodePlan | None = None
 
     @property
+    def adopt(self) -> str:
+        """The command that takes over this table, with the stream's other ones."""
+        return f"tidemark adopt --stream {self.name.removesuffix('.landing')}"
+
+    @property
     def idempotency(self) -> Idempotency:
         """A raw landing table holds every record of the topic as it is: it has no columns to merge by, and
         copies are records too.

@@ -1,4 +1,5 @@
-"""From a record's bytes to its route: decode, validate, classify. Pure: no clock, no I/O.
+"""From a record's bytes to its route: decode, validate, classify. No clock, and no I/O but the schema registry's, which
+only `widen` and `with_registered` ask.
 
 `decode_plan` fixes what a stream's records are decoded with, `transform` does it, `explain` does it for
 single payloads, for people who debug.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from tidemark.transform.classify import SCHEMA_ID, transform
 from tidemark.transform.explain import Explained, explain
 from tidemark.transform.plan import DecodePlan, decode_plan
-from tidemark.transform.registry import SchemaRegistry, unknown_ids, widen, with_registered
+from tidemark.transform.registry import SchemaRegistry, needs_ids, unknown_ids, widen, with_registered
 
 __all__ = [
     "SCHEMA_ID",
@@ -18,6 +19,7 @@ __all__ = [
     "SchemaRegistry",
     "decode_plan",
     "explain",
+    "needs_ids",
     "transform",
     "unknown_ids",
     "widen",

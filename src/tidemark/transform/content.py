@@ -1,4 +1,4 @@
-"""The fingerprint of a record's content: SHA-256 of the parts that the configuration names."""
+"""A record's content: its headers, and its fingerprint, SHA-256 of the parts that the configuration names."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from tidemark.contract import records
 FINGERPRINT = "fingerprint"
 _COLUMNS = {"key": records.KEY, "value": records.PAYLOAD}
 _NULL, _PRESENT = b"\x00", b"\x01"
+
+
+def headers_or_empty() -> Column:
+    """The record's headers; an empty array for NULL."""
+    return F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
 
 
 def content_hash(parts: Sequence[str]) -> Column:
@@ -33,11 +38,6 @@ def coordinates_hash() -> Column:
 def _framed(part: Column) -> Column:
     length = F.unhex(F.lpad(F.hex(F.octet_length(part).cast("bigint")), 16, "0"))
     return F.coalesce(F.concat(F.lit(_PRESENT), length, part), F.lit(_NULL))
-
-
-def headers_or_empty() -> Column:
-    """The record's headers; an empty array for NULL."""
-    return F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
 
 
 def _framed_headers() -> Column:

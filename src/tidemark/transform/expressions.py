@@ -140,8 +140,3 @@ def type_of(expression: str, empty: DataFrame) -> tuple[T.DataType | None, str |
 def first_line(error: PySparkException) -> str:
     text = str(error).strip().splitlines()
     return re.sub(r"\s*SQLSTATE: \w+", "", text[0]) if text else type(error).__name__
-
-
-def quoted(name: str) -> str:
-    """A name as one identifier in an expression or in DDL."""
-    return "`" + name.replace("`", "``") + "`"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import types as T
 
@@ -17,7 +17,8 @@ class Shape:
     """The type of one value. `fields` belong to a STRUCT, `element` to an ARRAY or to a MAP's values.
 
     `nullable` says whether an element may be null; of a field's own shape it is unused.
-    `epoch` is the unit of a number in a TIMESTAMP, `secret` keeps the value out of every message.
+    `epoch` is the unit of a number in a TIMESTAMP, `secret` keeps the value, and the keys of a MAP, out of every
+    message.
     """
 
     data_type: T.DataType
@@ -52,6 +53,10 @@ class Shape:
         """What a person reads as the expected type."""
         return self.data_type.simpleString().upper() if self.is_scalar else self._container()
 
+    def place_of(self, key: str) -> str:
+        """The place of a MAP's value, as a fault's path has it."""
+        return "[…]" if self.secret else f"[{key}]"
+
     def _container(self) -> str:
         return {"struct": "STRUCT", "array": "ARRAY", "map": "MAP"}[self.data_type.typeName()]
 
@@ -70,6 +75,13 @@ class Field:
     def to_column(self) -> T.StructField:
         metadata = {"comment": self.comment} if self.comment else None
         return T.StructField(self.column, self.shape.data_type, True, metadata)
+
+
+def secret(shape: Shape) -> Shape:
+    """The shape with all that it holds secret."""
+    fields = tuple(replace(f, shape=secret(f.shape)) for f in shape.fields)
+    element = None if shape.element is None else secret(shape.element)
+    return replace(shape, fields=fields, element=element, secret=True)
 
 
 def walk(fields: tuple[Field, ...], parent: str = "") -> Iterator[tuple[str, Field]]:

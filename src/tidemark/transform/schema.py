@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 
 from tidemark.config.decoding import FieldOptions, SchemaSource
 from tidemark.contract import records
-from tidemark.transform.fields import Field, Shape, array_shape, map_shape, struct_shape, walk
+from tidemark.transform.fields import Field, Shape, array_shape, map_shape, secret, struct_shape, walk
 from tidemark.transform.schema_avsc import AvroSchemaError, fields_from_avro, load
 from tidemark.transform.schema_ddl import DdlError, fields_from_ddl
 from tidemark.transform.schema_json import JsonSchemaError, fields_from_json_schema
@@ -139,9 +139,10 @@ def _with_options(field: Field, chosen: FieldOptions, path: str, faults: list[st
         faults.append(f"fields.{path}.epoch: the field is {field.shape.expected}, not TIMESTAMP")
     if chosen.default is not None and not _fits(field.shape, default=chosen.default):
         faults.append(f"fields.{path}.default: {chosen.default!r} is not {field.shape.expected}")
+    shape = replace(field.shape, epoch=chosen.epoch)
     return replace(
         field,
-        shape=replace(field.shape, epoch=chosen.epoch, secret=chosen.secret),
+        shape=secret(shape) if chosen.secret else shape,
         required=field.required or chosen.required,
         default=field.default if chosen.default is None else chosen.default,
         column=chosen.column or field.column,

@@ -9,6 +9,7 @@ from pyspark.sql import types as T
 from tidemark.config.decoding import Cob, Rule
 from tidemark.contract import records
 from tidemark.contract.failure_codes import FailureCode as Code
+from tidemark.transform.decode.outcome import KEPT_FAULTS, LISTED_FAULTS
 from tidemark.transform.decode.scalar import FIRST_DAY, LAST_DAY
 from tidemark.transform.fields import Field
 
@@ -17,8 +18,6 @@ FAULT = "STRUCT<code: STRING, field: STRING, expected: STRING, found: STRING, ru
 FAULTS = f"ARRAY<{FAULT}>"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _FAR = r"^(?:[+-][0-9]{4,}|[0-9]{5,})-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,Zz+-]*)?\z"
-_LISTED = 5
-"""Faults that a failure's message lists."""
 
 
 def fault(
@@ -44,8 +43,8 @@ def fault(
 def failure_of_faults(faults: Column, format_: Column) -> Column:
     """`FAILURE_DDL` of a record with these `FAULTS`; its code is the first of theirs in the enum's order."""
     messages = F.transform(faults, lambda f: f["message"])
-    more = F.size(messages) - _LISTED
-    listed = F.array_join(F.slice(messages, 1, _LISTED), "; ")
+    more = F.size(messages) - LISTED_FAULTS
+    listed = F.array_join(F.slice(messages, 1, LISTED_FAULTS), "; ")
     rest = F.when(more > 0, F.concat(F.lit("; and "), more.cast("string"), F.lit(" more"))).otherwise("")
     codes = F.transform(faults, lambda f: f["code"])
     parts = ("field", "expected", "found", "rule", "message")
@@ -54,7 +53,9 @@ def failure_of_faults(faults: Column, format_: Column) -> Column:
         F.lit("validate").alias("stage"),
         F.concat(listed, rest).alias("message"),
         format_.alias("format"),
-        F.transform(faults, lambda f: F.struct(*[f[part].alias(part) for part in parts])).alias("faults"),
+        F.transform(
+            F.slice(faults, 1, KEPT_FAULTS), lambda f: F.struct(*[f[part].alias(part) for part in parts])
+        ).alias("faults"),
     ).cast(records.FAILURE_DDL)
 
 

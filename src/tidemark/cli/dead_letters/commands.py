@@ -35,6 +35,7 @@ from tidemark.cli.dead_letters.rendering import in_words, rendering
 from tidemark.cli.options import DEFAULT_CONFIG, AsJson, Config, Target, Yes
 from tidemark.cli.output import cell_of, print_json, stderr, stdout, table_of
 from tidemark.contract.dead_letters import DeadLetterStatus
+from tidemark.contract.errors import UsageError
 
 _WIDE = frozenset({"failure_stage", "failed_at", "attempts"})
 _COORDINATES = frozenset({"stream_topic", "stream_partition", "stream_offset"})
@@ -84,10 +85,12 @@ def list_(
 ) -> None:
     """Dead letters without their payloads, the oldest first."""
     statuses = status or list(DeadLetterStatus)
-    selection = selection_of(code=code, status=statuses, since=since, until=until, limit=limit)
+    most = None if summary else limit
+    selection = selection_of(code=code, status=statuses, since=since, until=until, limit=most)
     dead_letters = open_dead_letters(config, target, stream)
     table = dead_letters.table.facts
-    rows = [asdict(each) for each in (dead_letters.tally() if summary else dead_letters.listed(selection))]
+    found = dead_letters.tally(selection) if summary else dead_letters.listed(selection)
+    rows = [asdict(each) for each in found]
     if as_json:
         print_json(rows)
         return
@@ -235,13 +238,16 @@ def export(
     target: Target = None,
 ) -> None:
     """Dead letters as JSON lines: a fixture that `tidemark decode` reads."""
-    dead_letters = open_dead_letters(config, target, stream)
     selection = selection_of(
         code=code, status=status, since=since, until=until, dead_letter=dead_letter, limit=limit
     )
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise UsageError(f"cannot write {out}", "name a file in a folder that exists")
+    dead_letters = open_dead_letters(config, target, stream)
     if out is None:
         dead_letters.export(selection, sys.stdout)
         return
+    dead_letters.all()
     with out.open("w", encoding="utf-8") as file:
         count = dead_letters.export(selection, file)
     stderr().print(f"dead letters in {out}: {count}")

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from tidemark.cli.options import open_settings
 from tidemark.cli.output import stderr
-from tidemark.contract.dead_letters import DeadLetterStatus
+from tidemark.contract.dead_letters import UNKNOWN_CODE, DeadLetterStatus
 from tidemark.contract.errors import UsageError
 from tidemark.contract.failure_codes import FailureCode
 
@@ -73,12 +74,12 @@ def selection_of(
 
 def _warn_of_unknown(codes: Iterable[str]) -> None:
     """No error: others write dead letters too, with codes of their own."""
-    known = [each.value for each in FailureCode]
+    known = [UNKNOWN_CODE, *(each.value for each in FailureCode)]
     for code in codes:
         if code not in known:
             near = get_close_matches(code.upper(), known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            stderr().print(f"{code} is none of Tidemark's own failure codes{hint}", style="yellow")
+            stderr().print(Text(f"{code} is none of Tidemark's own failure codes{hint}", style="yellow"))
 
 
 def payload_edit_of(expression: str | None, patch: Path | None) -> PayloadEdit | None:

@@ -20,7 +20,7 @@ _HEX_WIDTH = 16
 
 
 def rendering(dead_letter: Any, stream: str) -> Group:
-    """The dead letter is a row of `DeadLetterTable.letters`."""
+    """The dead letter is a row of `DeadLetterTable.dead_letters`."""
     columns = Table.grid(padding=(0, 2))
     for name in (
         *("letter_id", "stream_topic", "stream_partition", "stream_offset", "message_timestamp"),

@@ -34,7 +34,9 @@ def backfill(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rows with other values today are corrected, missing ones are added; none is deleted."""
+    """Rows with other values today are corrected, missing ones are added, but not in mode fingerprint, where they may
+    be copies; none is deleted.
+    """
     from tidemark.dead_letters.dlq_table.query import dead_letter_target
     from tidemark.operations.backfill import backfill as correct
     from tidemark.platform.open_session import session_for
@@ -68,8 +70,9 @@ def backfill(
         print_json(done.as_dict())
         return
     would = "would be " if dry_run else ""
+    copies = f", {done.copies} absent, as copies may be," if done.copies else ","
     version = f", version {done.version}" if done.version is not None else ""
     stdout().print(
-        f"{chosen.table}: {done.read} read, {done.changed} {would}corrected, {done.missing} {would}added,"
+        f"{chosen.table}: {done.read} read, {done.changed} {would}corrected, {done.missing} {would}added{copies}"
         f" {done.rejected} rejected today {done.codes or ''}{version}"
     )

@@ -48,6 +48,11 @@ def compare(
         console.print(table_of(("", "records"), rows, title=f"{found.left} and {found.right}"))
         for kind, places in found.examples.items():
             console.print(f"{kind}: {', '.join(f'{p}:{o}' for _, p, o in places)} (partition:offset)")
+        if found.below is not None:
+            ends = ", ".join(f"{p}: {o}" for p, o in found.below.items())
+            console.print(
+                f"left out: records from these offsets on (partition: offset), which one may lack yet: {ends}"
+            )
         if found.left_out:
             console.print(f"columns of one table only, left out: {', '.join(found.left_out)}")
     if not found.equal:

@@ -36,12 +36,12 @@ def rendering(streams: Sequence[StreamStatus], rates: dict[str, float] | None = 
         if stream.problem:
             parts.append(Text(stream.problem, style="yellow"))
         if stream.dead_letters:
-            store = f"tidemark dead-letters stream --stream {stream.stream} --available-now"
             why = f"tidemark dead-letters list --stream {stream.stream} --summary"
+            if not stream.keeps_dead_letters:
+                why = f"tidemark dead-letters stream --stream {stream.stream} --available-now && {why}"
             parts.append(
                 Text(
-                    f"{stream.dead_letters:,} records on the dead letter topic, repeats included;"
-                    f" why: {store} && {why}",
+                    f"{stream.dead_letters:,} records on the dead letter topic, repeats included; why: {why}",
                     style="yellow",
                 )
             )

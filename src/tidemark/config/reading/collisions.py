@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from tidemark.config.base import Section
 from tidemark.config.destination import TableRef, location, table_ref
 from tidemark.config.kafka import KafkaSettings
@@ -46,6 +48,13 @@ def with_listener(streams: Mapping[str, Stream], sections: Mapping[KeyPath, Sect
     listener, kafka = sections.get(("listener",)), sections.get(("kafka",))
     if not isinstance(listener, Listener):
         return
+    if isinstance(kafka, KafkaSettings):
+        try:
+            listener.completed_by(kafka.consumer)
+        except ValidationError as error:
+            for each in error.errors():
+                problem = f"with the defaults of kafka.consumer: {each['msg'].removeprefix('Value error, ')}"
+                yield ("listener",), problem, "write both keys in `listener`"
     marks_group = kafka.consumer.group_id if isinstance(kafka, KafkaSettings) else None
     for name, stream in streams.items():
         if stream.dlq_topic in listener.topics:

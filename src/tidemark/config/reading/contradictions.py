@@ -61,8 +61,8 @@ def destination_faults(destination: Destination, at: KeyPath) -> Iterator[Findin
         try:
             name_parts(destination.table)
         except ValueError as e:
-            problem, _, hint = str(e).partition(": ")
-            yield (*at, "table"), problem, hint
+            # Without the name: one that the environment gave may be a secret in the wrong place.
+            yield (*at, "table"), "is not a table name", str(e).partition(": ")[2]
     else:
         yield from _folder_faults(destination, at)
     for key, columns in (

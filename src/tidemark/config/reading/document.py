@@ -163,7 +163,10 @@ class _Reader:
         if tag == "bool":
             return raw.lower() == "true"
         if tag in ("int", "float"):
-            return (int if tag == "int" else float)(raw.replace("_", ""))
+            try:
+                return (int if tag == "int" else float)(raw.replace("_", ""))
+            except ValueError:  # `!!int abc`, or more digits than Python converts
+                return self._fault(path, node, "is not a number that can be read", "write a plain number")
         if tag != "str":
             return self._fault(path, node, f"the tag {node.tag} is not supported", "write a plain value")
         if self.environ is None:

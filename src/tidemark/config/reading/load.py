@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,15 @@ from tidemark.config.kafka import Tls
 from tidemark.config.reading.collisions import between_streams, with_listener
 from tidemark.config.reading.contradictions import in_section
 from tidemark.config.reading.document import Document, parse_document, read_document
-from tidemark.config.reading.faults import ConfigurationFaults, Fault, Finding, Place, fault_at, related
+from tidemark.config.reading.faults import (
+    ConfigurationFaults,
+    Fault,
+    Finding,
+    KeyPath,
+    Place,
+    fault_at,
+    related,
+)
 from tidemark.config.reading.layering import (
     overlay,
     with_empty_streams,
@@ -100,7 +108,8 @@ def _settings(
     values = with_schemas_by_name(without_nulls(document.values), config_dir)
     reader = SectionReader(document.from_environment)
     model = reader.read(ConfigurationFile, values)
-    findings = [*reader.findings, *_cross_field(reader, values, root, config_dir)]
+    hidden = document.from_environment
+    findings = [*reader.findings, *_cross_field(reader, values, root, config_dir, hidden)]
     faults = document.faults + [
         fault_at(document.places, finding, file=document.file)
         for finding in findings
@@ -126,7 +135,11 @@ def _override_document(overrides: Mapping[str, Any]) -> Document:
 
 
 def _cross_field(
-    reader: SectionReader, values: dict[str, Any], root: Path, config_dir: Path
+    reader: SectionReader,
+    values: dict[str, Any],
+    root: Path,
+    config_dir: Path,
+    hidden: Collection[KeyPath],
 ) -> Iterator[Finding]:
     """What no single section shows, in whatever sections are usable. A result of a key's fault is left out."""
     sections = reader.sections
@@ -142,4 +155,4 @@ def _cross_field(
         streams, root=root, checkpoint_root=checkpoint_root if isinstance(checkpoint_root, str) else None
     )
     tls = sections.get(("kafka", "security", "tls"))
-    yield from missing_files(streams, tls if isinstance(tls, Tls) else None, config_dir)
+    yield from missing_files(streams, tls if isinstance(tls, Tls) else None, config_dir, hidden=hidden)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,10 @@ def with_schemas_by_name(values: dict[str, Any], config_dir: Path) -> dict[str, 
     return values
 
 
-def missing_files(streams: Mapping[str, Stream], tls: Tls | None, config_dir: Path) -> Iterator[Finding]:
-    """A finding for each named file that does not exist or is a folder."""
+def missing_files(
+    streams: Mapping[str, Stream], tls: Tls | None, config_dir: Path, *, hidden: Collection[KeyPath] = ()
+) -> Iterator[Finding]:
+    """A finding for each named file that does not exist or is a folder; those at the paths `hidden` are not shown."""
     named = [((*TOPICS, name, *keys), file) for name, s in streams.items() for keys, file in _of_stream(s)]
     if tls is not None:
         at: KeyPath = ("kafka", "security", "tls")
@@ -46,15 +48,16 @@ def missing_files(streams: Mapping[str, Stream], tls: Tls | None, config_dir: Pa
         if written is None:
             continue
         file = config_dir / os.path.expanduser(written)
+        shown = "of the name that the environment gave" if path in hidden else written
         if os.path.isdir(file):
-            yield path, f"{written} is a folder", "name a file in it"
+            yield path, "is a folder" if path in hidden else f"{written} is a folder", "name a file in it"
         elif not os.path.isfile(file):
             others = (
                 [f.name for f in file.parent.iterdir() if f.is_file()] if os.path.isdir(file.parent) else []
             )
             near = get_close_matches(file.name, others, n=1, cutoff=0.6)
             hint = f"did you mean {near[0]}?" if near else "create it, or correct the path"
-            yield path, f"there is no file {written} next to the configuration", hint
+            yield path, f"there is no file {shown} next to the configuration", hint
 
 
 def _of_stream(stream: Stream) -> list[tuple[KeyPath, str | None]]:

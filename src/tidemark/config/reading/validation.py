@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from tidemark.config.base import Misread, Section
-from tidemark.config.reading.faults import Finding, KeyPath
+from tidemark.config.reading.faults import Finding, KeyPath, related
 from tidemark.config.reading.shape import is_named_by_user, keys_of, meant_by, sections_in
 from tidemark.config.redaction import is_secret_name
 
@@ -110,7 +110,8 @@ class SectionReader:
         return f"is `{value}`, {problem}" if visible else problem
 
     def _may_show(self, path: KeyPath) -> bool:
-        return path not in self._hidden and not is_secret_name(str(path[-1]) if path else "")
+        hidden = any(related(path, each) for each in self._hidden)
+        return not hidden and not is_secret_name(str(path[-1]) if path else "")
 
 
 @cache

@@ -100,7 +100,8 @@ def start_dead_letters(
         .option("checkpointLocation", checkpoint)
         .foreachBatch(KeepDeadLetters(target.name, table, retry))
     )
-    return start_polling(writer, every=None if available_now else processing.seconds_between_polls(polling))
+    every = None if available_now else processing.seconds_between_polls(polling)
+    return start_polling(writer, name=f"{target.name} dead letters", every=every)
 
 
 def keep_dead_letters(

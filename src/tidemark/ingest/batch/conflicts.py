@@ -17,8 +17,7 @@ from tidemark.contract.routes import Route
 from tidemark.ingest.batch.new_offsets import IS_NEW, Bounds, NewOffsets
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.resilience.error_info import error_info_of
-from tidemark.sink.statements import Ranges, within
-from tidemark.transform.expressions import quoted
+from tidemark.sink.statements import Ranges, quoted, within
 
 log = structlog.get_logger(__name__)
 

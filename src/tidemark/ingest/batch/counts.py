@@ -143,6 +143,8 @@ def _carried(name: str) -> Column:
     return F.unix_micros(name) if name == records.TIMESTAMP else F.col(name)
 
 
+_OF_A_HEADER = 32
+"""Bytes that a header takes in memory besides its name and value: a record of a megabyte may have half a million."""
 _SIZED = (records.KEY, records.PAYLOAD, records.HEADERS, records.FAILURE)
 
 
@@ -151,7 +153,9 @@ def _size() -> Column:
     headers = F.aggregate(
         F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
         F.lit(0),
-        lambda size, h: size + F.octet_length(h["name"]) + F.coalesce(F.octet_length(h["value"]), F.lit(0)),
+        lambda size, h: (
+            size + _OF_A_HEADER + F.octet_length(h["name"]) + F.coalesce(F.octet_length(h["value"]), F.lit(0))
+        ),
     )
     reason = F.to_json(F.col(records.FAILURE))  # of many faults it is longer than the record
     parts = [F.coalesce(F.octet_length(c), F.lit(0)) for c in (records.KEY, records.PAYLOAD, reason)]

@@ -95,7 +95,7 @@ class IngestBatch:
             check_clock(plan.checkpoint, batch_id, plan.idempotency)
             # The state store must see the batch once, however often the batch is read.
             batch = kept(batch, eager=False)
-        check_schema_ids(batch, plan)
+        check_schema_ids(batch.sparkSession, plan, bounds)
         routed, landed = plan.availability.retry_until_available(
             TABLE,
             lambda: self._to_table(batch, batch_id, bounds),
@@ -220,7 +220,7 @@ class IngestBatch:
                 "group offsets were set back; ignored, as the table's marks decide where a stream resumes",
                 stream=self.plan.stream,
                 partitions=back,
-                to_move_the_marks="tidemark rewind",
+                to_move_the_marks=f"tidemark rewind --stream {self.plan.stream}",
             )
 
     def _ends(self) -> Marks | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 
 from tidemark.contract.errors import RestartStream
+from tidemark.ingest.batch.new_offsets import Bounds
 from tidemark.ingest.batch.plan import BatchPlan
-from tidemark.transform import DecodePlan, unknown_ids, widen
+from tidemark.source.reader import read_range
+from tidemark.transform import DecodePlan, needs_ids, unknown_ids, widen
 
 
 class WiderPlan(RestartStream):
@@ -17,15 +19,19 @@ class WiderPlan(RestartStream):
         self.decode = decode
 
 
-def check_schema_ids(batch: DataFrame, plan: BatchPlan) -> None:
+def check_schema_ids(spark: SparkSession, plan: BatchPlan, bounds: Bounds) -> None:
     """Raises WiderPlan, before anything is written, where the registry has a schema for an unknown id of the
     batch; RetriesExhausted while the registry is unavailable.
 
-    Ids that the registry does not have reject their records. Only framed Avro costs a look at the batch.
+    Ids that the registry does not have reject their records. Framed Avro with a registry costs a second read of the
+    batch's records, which are not decoded for it.
     """
     decode = plan.decode
-    ids = unknown_ids(batch, decode) if decode is not None else frozenset()
-    if decode is None or not ids:
+    if decode is None or plan.registry is None or not needs_ids(decode):
+        return
+    read = read_range(spark, plan.admin.kafka, plan.topic, start=bounds.start, end=bounds.end)
+    ids = unknown_ids(read, decode)
+    if not ids:
         return
     wider = plan.retry.call(lambda: widen(decode, ids, plan.registry), step="ask the schema registry")
     if wider.writers.keys() != decode.writers.keys():

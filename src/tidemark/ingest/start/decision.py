@@ -13,8 +13,7 @@ from datetime import datetime
 import structlog
 from pyspark.sql import SparkSession
 
-from tidemark.config.destination import TableRef
-from tidemark.contract.errors import DataLoss, LedgerError, RetriableError
+from tidemark.contract.errors import DataLoss, LedgerError, Locked, RetriableError
 from tidemark.contract.marks import Marks
 from tidemark.ingest.start.lost_table import refuse_lost_table, refuse_rows_without_marks
 from tidemark.ingest.start.marks_went_back import fence_replays, reopen_all, reopen_undone
@@ -74,9 +73,9 @@ def start_of(spark: SparkSession, admin: KafkaAdmin, target: Target, *, now: dat
     elif state.newest.stream != target.name:
         raise LedgerError(
             f"{target.table} is written by stream {state.newest.stream}, not by {target.name}",
-            f"one stream per table; if the stream was renamed: tidemark adopt --stream {target.name}",
+            f"one stream per table; if the stream was renamed: {target.adopt}",
         )
-    _check_identity(target.table, info.id, state)
+    _check_identity(target, info.id, state)
     state = _reopen_if_needed(spark, admin, target, topic, state)
     state = with_completed(target, state)
     reopen_undone(spark, target, state)
@@ -98,13 +97,13 @@ def fresh_identifier(mode: str, seq: int, run: str) -> str:
     return f"{mode}-{seq:010d}-{run[:8]}{uuid.uuid4().hex[:8]}"
 
 
-def _check_identity(table: TableRef, table_id: str, state: LedgerState) -> None:
+def _check_identity(target: Target, table_id: str, state: LedgerState) -> None:
     known = state.newest.table_id if state.newest else ""
     if known and known != table_id:
         raise LedgerError(
-            f"{table} is another table (id {table_id}) than the one its marks belong to (id {known})",
-            "land everything again: tidemark adopt --marks earliest; or go on where the marks stand:"
-            " tidemark adopt --marks kept",
+            f"{target.table} is another table (id {table_id}) than the one its marks belong to (id {known})",
+            f"land everything again: {target.adopt} --marks earliest; or go on where the marks stand:"
+            f" {target.adopt} --marks kept",
         )
 
 
@@ -125,10 +124,12 @@ def _open(
     try:
         begin = replace(state, marks=marks, published=marks, high_water=marks)
         return open_generation(spark, target, topic, begin, Opening("new table", table_id=table_id))
+    except Locked:
+        raise
     except RetriableError as error:
         raise LedgerError(
             f"{target.table} remembers stream {target.name}, but its log holds no marks any more",
-            "take the marks from the rows: tidemark adopt",
+            f"take the marks from the rows: {target.adopt}",
         ) from error
 
 
@@ -167,7 +168,7 @@ def _within_kafka(
         raise DataLoss(
             f"the marks of {target.table} lie beyond the end of topic {topic.name}: {listed}",
             "the topic lost records (unclean leader election, or truncated); to land what comes from here on:"
-            " tidemark rewind --to-latest",
+            f" tidemark rewind --stream {target.name} --to-latest",
         )
     earliest = admin.earliest(topic)
     lost = {p: r for p, r in state.resume.behind(earliest).items() if p in topic.partitions}
@@ -178,7 +179,8 @@ def _within_kafka(
     if target.stream.on_data_loss == "stop":
         raise DataLoss(
             f"retention took {count} records of topic {topic.name} that were not read yet: {ranges}",
-            "to record the loss and go on: on-data-loss: continue, or tidemark rewind"
+            "to record the loss and go on: on-data-loss: continue, or"
+            f" tidemark rewind --stream {target.name}"
             + "".join(f" --to-offset {p}={first}" for p, (_, first) in lost.items()),
         )
     log.error("records lost to retention", stream=target.name, records=count, ranges=ranges)

@@ -18,7 +18,7 @@ def refuse_rows_without_marks(spark: SparkSession, target: Target, info: TableIn
     if info.files and spark.table(target.table.sql).limit(1).count():
         raise LedgerError(
             f"{target.table} has rows, but no marks of Tidemark: a new start could land everything twice",
-            "take the marks from the rows: tidemark adopt",
+            f"take the marks from the rows: {target.adopt}",
         )
 
 
@@ -32,12 +32,11 @@ def refuse_lost_table(target: Target) -> None:
     if found is None:
         return
     path, batch = found
-    stream = target.name.removesuffix(".landing")
     raise LedgerError(
         f"{target.table} has neither rows nor marks, but stream {target.name} has landed records before:"
         f" checkpoint {path} has completed batch {batch}; the table was dropped, or the destination changed",
-        "bring the table back; or begin with this one: all that the topic has lands again after tidemark"
-        f" adopt --stream {stream} --marks earliest, only what comes from now on after --marks latest",
+        "bring the table back; or begin with this one: all that the topic has lands again after"
+        f" {target.adopt} --marks earliest, only what comes from now on after --marks latest",
     )
 
 

@@ -135,14 +135,19 @@ class BatchResult:
         cls, size: int, error: BaseException, judge: Callable[[BaseException], Failure]
     ) -> BatchResult:
         """Reads the two exceptions above; any other one fails the whole batch."""
-        if isinstance(error, BatchFailure) and 0 <= error.index < size:
+        if isinstance(error, BatchFailure) and _is_index(error.index, size):
             return cls(
                 failures={error.index: judge(error.cause)}, untouched=frozenset(range(error.index + 1, size))
             )
         if (
             isinstance(error, PartialSuccess)
             and error.failures
-            and all(0 <= i < size for i in error.failures)
+            and all(_is_index(i, size) for i in error.failures)
         ):
             return cls(failures={i: judge(e) for i, e in error.failures.items()})
         return cls.whole_failure(size, judge(error))
+
+
+def _is_index(index: object, size: int) -> bool:
+    """A handler of a user may name anything."""
+    return isinstance(index, int) and 0 <= index < size

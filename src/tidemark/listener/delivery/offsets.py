@@ -30,6 +30,10 @@ class PartitionOffsets:
         return self._next
 
     @property
+    def has_open(self) -> bool:
+        return bool(self._open)
+
+    @property
     def prefix(self) -> int:
         return min(self._open) if self._open else self._next
 

@@ -85,7 +85,12 @@ class Rebalance:
         return True
 
     def out_of_range(self, owned: Assigned) -> None:
-        """The broker does not have the next offset, or no longer."""
+        """The broker does not have the next offset, or no longer. Records that are under way are settled first; the
+        broker is asked again then.
+        """
+        if owned.offsets.has_open:
+            owned.seek_to = owned.offsets.next_offset
+            return
         offset = self._start.within_range(owned.where, owned.offsets.next_offset)
         owned.offsets.restart_at(offset)
         owned.seek_to = offset

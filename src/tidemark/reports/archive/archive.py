@@ -106,13 +106,15 @@ class Archive:
         referenced: Callable[[Iterable[str]], set[str]],
         has_asked: Callable[[Mapping[str, Any]], bool],
         *,
+        under_way: Callable[[Mapping[str, Any]], bool] = lambda request: False,
         grace: float,
     ) -> list[str]:
         """Deletes the reports that no status row refers to and that are older than `grace` seconds; returns their
         references. What a killed worker left half written goes as well, also next to a report that stays.
 
         A report whose request the database does not know (`has_asked`) stays: to a new database, another one or an
-        older copy, every report of the archive would be an orphan.
+        older copy, every report of the archive would be an orphan. So does one whose request is `under_way`: it may be
+        archived again at this moment, under the same reference.
         """
         objects: dict[str, dict[str, float]] = {}
         for key, written in self._objects.listing():
@@ -120,8 +122,10 @@ class Archive:
                 objects.setdefault(ref, {})[key] = written
         old = [ref for ref, keys in objects.items() if max(keys.values()) <= self._now() - grace]
         unreferenced = set(old) - referenced(old) - self._not_ours
-        orphans = sorted(ref for ref in unreferenced if self._is_ours(ref, has_asked))
-        self._not_ours |= unreferenced.difference(orphans)
+        ours = {ref for ref in unreferenced if self._is_ours(ref, has_asked)}
+        self._not_ours |= unreferenced - ours
+        ended = {ref for ref in ours if not self._holds(ref, under_way)}
+        orphans = sorted(ended - referenced(ended))
         for ref in old:
             half_written = sorted(key for key in objects[ref] if key.split("/")[-1].startswith("."))
             report = [_key(ref, SUMMARY), _key(ref, ROWS)] if ref in orphans else []
@@ -131,11 +135,13 @@ class Archive:
 
     def _is_ours(self, ref: str, has_asked: Callable[[Mapping[str, Any]], bool]) -> bool:
         """Rows without a summary are not a report, whoever wrote them."""
+        return self._objects.read(_key(ref, SUMMARY)) is None or self._holds(ref, has_asked)
+
+    def _holds(self, ref: str, of_request: Callable[[Mapping[str, Any]], bool]) -> bool:
+        """Whether it holds of the request of this report; not of one that cannot be read."""
         text = self._objects.read(_key(ref, SUMMARY))
-        if text is None:
-            return True
         try:
-            return has_asked(json.loads(text)["request"])
+            return text is not None and of_request(json.loads(text)["request"])
         except (ValueError, KeyError, TypeError):
             return False
 

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Engine, and_, case, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from tidemark.reports.requests.database import now_of
-from tidemark.reports.requests.request import Status
+from tidemark.reports.requests.request import Status, storable
 from tidemark.reports.requests.store import StatusRow, change, row_of
 from tidemark.reports.requests.tables import requests
 
@@ -74,7 +74,10 @@ class Claims:
                     claim=row.claim + 1,
                     lease_until=self._now + self._lease,
                     attempts=row.attempts + 1,
-                    crashes=row.crashes + case((expired, 1), else_=0),
+                    # A replay begins anew.
+                    crashes=case(
+                        (row.status == Status.FAILED.value, 0), (expired, row.crashes + 1), else_=row.crashes
+                    ),
                     event_spent=0,
                     updated_at=self._now,
                 )
@@ -127,7 +130,7 @@ class Claims:
             published_at=case((requests.c.event_spent == 1, None), else_=requests.c.published_at),
             event_spent=0,
             error_class=error_class[:256],
-            error_message=error_message[:2000],
+            error_message=storable(error_message)[:2000],
         )
 
     def fail(self, request_id: str, *, error_class: str, error_message: str) -> bool:
@@ -142,7 +145,7 @@ class Claims:
             owner=None,
             lease_until=None,
             error_class=error_class[:256],
-            error_message=error_message[:2000],
+            error_message=storable(error_message)[:2000],
         )
         return changed == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +30,9 @@ class BadEvent(TidemarkError):
     condition = "TIDEMARK_BAD_EVENT"
 
 
+LARGEST_PARAMETERS = 256 * 1024
+"""Bytes: an event must fit a topic of Kafka's usual size of a record."""
+_NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 _WIRE_NAMES = {
     "requestId": "request_id",
     "reportType": "report_type",
@@ -51,7 +55,7 @@ class ReportRequest:
         """Raises `BadEvent` if they are not a JSON object."""
         try:
             parameters = json.loads(self.parameters_json)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadEvent(f"parametersJson is not JSON: {error}") from error
         if not isinstance(parameters, dict):
             raise BadEvent("parametersJson must be a JSON object")
@@ -68,12 +72,14 @@ class ReportRequest:
         """Ignores unknown fields. Raises `BadEvent`, which names every missing one."""
         try:
             body = json.loads(value) if value else None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadEvent(f"the value is not JSON: {error}") from error
         if not isinstance(body, dict):
             raise BadEvent("the value is not a JSON object")
         if wrong := [n for n in _WIRE_NAMES if not isinstance(body.get(n), str) or not body[n]]:
             raise BadEvent(f"missing, or not text: {', '.join(wrong)}")
+        if wrong := [n for n in _WIRE_NAMES if not is_storable(body[n])]:
+            raise BadEvent(f"with a NUL or half a surrogate pair: {', '.join(wrong)}")
         return cls(**{name: body[wire] for wire, name in _WIRE_NAMES.items()})
 
 
@@ -81,15 +87,27 @@ def requested_at(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def is_storable(text: str) -> bool:
+    """Not with half a surrogate pair or a NUL, which no database takes."""
+    return _NOT_STORABLE.search(text) is None
+
+
+def storable(text: str) -> str:
+    """The text with `?` for what no database takes."""
+    return _NOT_STORABLE.sub("?", text)
+
+
 def check_text(**texts: str) -> None:
-    """Raises `UsageError` for half a surrogate pair or a NUL, which no database takes."""
+    """Raises `UsageError` for a text that is not storable."""
     for name, text in texts.items():
-        if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        if not is_storable(text):
             raise UsageError(f"{name} has a NUL or half a surrogate pair")
 
 
 def check_parameters(parameters: object) -> str:
-    """The canonical text of a request's parameters. Raises `UsageError` if they are not a JSON object."""
+    """The canonical text of a request's parameters. Raises `UsageError` if they are not a JSON object, or larger
+    than 256 KB.
+    """
     if isinstance(parameters, str):
         try:
             parameters = json.loads(parameters)
@@ -104,4 +122,6 @@ def check_parameters(parameters: object) -> str:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the parameters are not JSON: {error}") from error
     check_text(parameters=text)
+    if len(text.encode()) > LARGEST_PARAMETERS:
+        raise UsageError(f"the parameters are larger than {LARGEST_PARAMETERS} bytes")
     return text

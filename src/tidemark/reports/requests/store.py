@@ -106,6 +106,11 @@ class StatusStore:
         row = self.get(str(request["requestId"]))
         return row is not None and row.request.as_wire().items() <= request.items()
 
+    def under_way(self, request: Mapping[str, Any]) -> bool:
+        """Whether this request is still to be made, or is being made."""
+        row = self.get(str(request["requestId"]))
+        return row is not None and row.status in (Status.SUBMITTED, Status.IN_PROGRESS)
+
     def newest(self, limit: int = 20) -> list[StatusRow]:
         newest = select(requests).order_by(requests.c.created_at.desc(), requests.c.request_id)
         return self._rows(newest.limit(limit))

@@ -157,7 +157,7 @@ class Decoder:
             formats = ", ".join(f.value for f in plan.formats)
             return rejected(Code.UNSUPPORTED_FORMAT, f"one of {formats}"), format_
         key = Format(format_), schema_id if format_ == Format.AVRO else None
-        unusable = self.plan.writers.get(schema_id) if schema_id is not None else None
+        unusable = plan.writers.get(key[1]) if key[1] is not None else None
         if isinstance(unusable, UnusableSchema):
             expected = "an id of an Avro schema that can be a row"
             return rejected(Code.UNSUPPORTED_FORMAT, expected, unusable.why), format_

@@ -15,7 +15,7 @@ FOUND_LENGTH = 120
 """Characters of a found value that a dead letter shows."""
 _PATH_LENGTH = 200
 """Characters of a fault's path that it shows: a map's key and an unknown field's name are the producer's."""
-_LISTED = 5
+LISTED_FAULTS = 5
 """Faults that a failure's message lists."""
 
 FAILURE = pa.struct(
@@ -113,11 +113,11 @@ def _written(path: Path) -> str | None:
 def failure_of(outcome: Outcome, format_: str | None) -> dict[str, Any]:
     """`FAILURE_DDL` of a rejected payload."""
     messages = [_message(fault) for fault in outcome.faults]
-    more = len(messages) + outcome.more_faults - _LISTED
+    more = len(messages) + outcome.more_faults - LISTED_FAULTS
     return {
         "code": outcome.code,
         "stage": "decode",
-        "message": "; ".join(messages[:_LISTED]) + (f"; and {more} more" if more > 0 else ""),
+        "message": "; ".join(messages[:LISTED_FAULTS]) + (f"; and {more} more" if more > 0 else ""),
         "format": format_,
         "faults": [
             {"field": f.field, "expected": f.expected, "found": f.found, "rule": None, "message": message}

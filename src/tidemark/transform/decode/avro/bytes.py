@@ -19,7 +19,7 @@ Read = Callable[[bytes, int], tuple[Any, int]]
 
 DECIMAL_DIGITS = 38
 EMPTY_ITEMS = 100_000
-"""Most items of no bytes at all that a record may have."""
+"""Most items of no bytes at all that an array or a map may have."""
 _LONG, _INT = (1 << 64) - 1, (1 << 32) - 1
 
 

@@ -47,7 +47,7 @@ def reading_of(
 
 
 class AvroStrict:
-    """Decides of a record's bytes what they are, and names every fault."""
+    """Decides of a record's bytes what they are, and names the faults."""
 
     def __init__(self, reading: AvroReading) -> None:
         self._read = bytes_reader(reading.node)

@@ -1,4 +1,4 @@
-"""A read Avro record to the row of the table, with every fault in it."""
+"""A read Avro record to the row of the table, with the faults in it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _value(seen: Shape, shape: Shape) -> Convert:
                 element(each, (path, at), faults) for at, each in enumerate(value)
             ]
         return lambda value, path, faults: {
-            key: element(each, (path, f"[{key}]"), faults) for key, each in value.items()
+            key: element(each, (path, shape.place_of(key)), faults) for key, each in value.items()
         }
     scalar = _scalar(seen, shape)
 

@@ -19,11 +19,12 @@ _LINE_END = r"(?>\r\n|\n|\r)"
 
 
 class CsvText:
-    """Decides of a payload's bytes what they are, and names every fault."""
+    """Decides of a payload's bytes what they are, and names the faults."""
 
     def __init__(self, fields: tuple[Field, ...], dialect: CsvDialect) -> None:
         self._fields, self._dialect = fields, dialect
         self._names = [f.name for f in fields]
+        self._hides = any(f.shape.hides for f in fields)
         self._columns = [(f, reader_of(f.shape), default_of(f)) for f in fields]
         d, q = re.escape(dialect.delimiter), re.escape(dialect.quote)
         self._escape: re.Pattern[str] | None = None
@@ -51,18 +52,21 @@ class CsvText:
             return rejected(Code.MALFORMED_CSV, "one line by RFC 4180")
         tokens = self._tokens(found[1])
         if header is None and self._dialect.header and self._texts(tokens) == self._names:
-            return rejected(Code.MALFORMED_CSV, "a record after the header", found[1])
+            return rejected(Code.MALFORMED_CSV, "a record after the header", self._shown(found[1]))
         if header is not None:
             names = self._texts(self._tokens(header[1]))
             if sorted(names) != sorted(self._names):
-                return rejected(
-                    Code.MALFORMED_CSV, f"a header that names {', '.join(self._names)}", header[1]
-                )
+                expected = f"a header that names {', '.join(self._names)}"
+                return rejected(Code.MALFORMED_CSV, expected, self._shown(header[1]))
             if len(tokens) == len(names):
                 tokens = [tokens[names.index(name)] for name in self._names]
         if len(tokens) != len(self._fields):
             return rejected(Code.COLUMN_COUNT, f"{len(self._fields)} fields", f"{len(tokens)} fields")
         return self._row(tokens)
+
+    def _shown(self, line: str) -> str | None:
+        """None where the stream has a secret field: the line may be a record of its own, without a header."""
+        return None if self._hides else line
 
     def _row(self, tokens: list[str]) -> Outcome:
         row: dict[str, Value | None] = {}

@@ -1,4 +1,4 @@
-"""The strict lane of JSON: one payload by RFC 8259, to a typed row or to every fault in it."""
+"""The strict lane of JSON: one payload by RFC 8259, to a typed row or to its faults."""
 
 from __future__ import annotations
 

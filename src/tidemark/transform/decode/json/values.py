@@ -1,4 +1,4 @@
-"""Values of a parsed JSON document to the types of their columns, with every fault in them."""
+"""Values of a parsed JSON document to the types of their columns, with the faults in them."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _elements_of(shape: Shape) -> Convert:
 def _entries_of(shape: Shape) -> Convert:
     element_of = _element_of(shape)
     return lambda found, faults, path: {
-        key: element_of(each, faults, (path, f"[{key}]")) for key, each in found.items()
+        key: element_of(each, faults, (path, shape.place_of(key))) for key, each in found.items()
     }
 
 
