@@ -30,8 +30,8 @@ class Running:
     def __init__(self, listener: AtLeastOnceListener) -> None:
         self.listener = listener
         self.raised: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
 
     def _run(self) -> None:
         try:
@@ -40,8 +40,8 @@ class Running:
             self.raised = error
 
     def ended(self, timeout: float = 20) -> bool:
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        self.thread.join(timeout)
+        return not self.thread.is_alive()
 
     def stop(self) -> None:
         self.listener.stop()

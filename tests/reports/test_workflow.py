@@ -326,6 +326,7 @@ def test_other_requests_are_published_when_one_is_too_large_for_the_topic(workfl
         assert Sweeper(flow.store, flow.service._publisher, flow.settings).sweep().published == 1
     assert [e["request_id"] for e in logged if e["event"] == "cannot be published"] == ["large"]
     assert [message.key() for message in events(flow, 1)] == [b"small"]
+    assert flow.service.status("large").status is Status.FAILED
 
 
 @pytest.mark.guarantee("reports: replay is safe")

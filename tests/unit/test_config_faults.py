@@ -281,6 +281,11 @@ def test_a_stream_that_does_not_say_where_or_what_is_a_fault(
             + "listener: {topics: [other], group-id: g}\n",
             "with the defaults of kafka.consumer: dlq-timeout (30 s) must be below max-poll-interval (20 s)",
         ),
+        (
+            one_stream().replace(KAFKA, KAFKA + "  consumer: {max-poll-interval-ms: 2147483647}\n")
+            + "listener: {topics: [other], group-id: g}\n",
+            "with the defaults of kafka.consumer: Input should be less than or equal to 86400",
+        ),
         (one_stream() + "aws: {s3: {access-key-id: x}}\n", "is missing, and access-key-id is set"),
         (
             one_stream().replace(KAFKA, KAFKA + "  properties: {enable.auto.commit: true}\n"),

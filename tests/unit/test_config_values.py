@@ -326,8 +326,6 @@ def test_a_number_that_no_timer_and_no_counter_holds_is_refused(key: str, value:
         (DeadLetterOptions, "publish-timeout", 2_147_484),
         (DeadLetterOptions, "retention", 2**62),
         (AvroOptions, "registry-timeout", 2_147_484),
-        (ConsumerSettings, "max-poll-interval-ms", 86_400_001),
-        (ConsumerSettings, "session-timeout-ms", 3_600_001),
         (ConsumerSettings, "fetch-max-wait-ms", 300_001),
     ],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from tidemark.contract.errors import DataLoss
@@ -9,6 +12,7 @@ from tidemark.contract.failures import Action
 from tidemark.ingest.batch.refusals import check_readable
 from tidemark.resilience.classification import Classifier
 
+PLAN: Any = SimpleNamespace(rewind="tidemark rewind --stream orders")
 TRACE = "\n".join(
     (
         "An error occurred while calling o212.save.",
@@ -26,7 +30,7 @@ TRACE = "\n".join(
 @pytest.mark.guarantee("bad day: a segment of the broker is damaged")
 def test_a_record_that_the_broker_cannot_give_back_is_named_with_what_to_do() -> None:
     with pytest.raises(DataLoss) as raised:
-        check_readable(RuntimeError(TRACE), "orders")
+        check_readable(RuntimeError(TRACE), PLAN)
     assert "topic orders-eu cannot be read at partition 3, offset 4711: Record is corrupt" in str(
         raised.value
     )
@@ -39,4 +43,4 @@ def test_reading_is_not_retried_when_the_broker_cannot_give_a_record_back() -> N
 
 
 def test_other_errors_pass_by() -> None:
-    check_readable(OSError("No space left on device"), "orders")
+    check_readable(OSError("No space left on device"), PLAN)

@@ -214,7 +214,6 @@ class Ingest:
             target,
             self.available_now,
             polling=self._polling,
-            wanted=target.keeps_dead_letters,
         )
         background = Background(self.spark, target, ledger, self.now, replay_outage, keep_dead_letters)
         observing = Observers([restart_policy, self._observing])

@@ -13,8 +13,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemark.config.settings import Settings
 from tidemark.contract.errors import TidemarkError
+from tidemark.contract.failures import Action
 from tidemark.dead_letters.dlq_table.query import keep_dead_letters, start_dead_letters
 from tidemark.ingest.query import stop
+from tidemark.resilience.classification import classifier_for
 from tidemark.resilience.error_info import error_info_of
 from tidemark.streams.target import Target
 
@@ -26,7 +28,8 @@ _LOOK_AGAIN_S = 30.0
 @dataclass
 class DeadLetterTableQuery:
     """Called each second: starts the query once there is a DLQ topic, and again where it failed. Never
-    stops the stream: the dead letters are safe on the topic.
+    stops the stream: the dead letters are safe on the topic. `alone`, in a job of its own, it raises what a person
+    has to fix.
     """
 
     spark: SparkSession
@@ -34,12 +37,12 @@ class DeadLetterTableQuery:
     target: Target
     bounded: bool
     polling: int = 1
-    wanted: bool = True
+    alone: bool = False
     _query: StreamingQuery | None = None
     _not_before: float = 0.0
 
     def __call__(self) -> None:
-        if self.bounded or not self.wanted or time.monotonic() < self._not_before:
+        if self.bounded or not self._wanted or time.monotonic() < self._not_before:
             return
         if self._query is not None and self._query.isActive:
             return
@@ -58,12 +61,19 @@ class DeadLetterTableQuery:
         if self._query is not None:
             stop(self._query, bounded=stopping.is_set())
             self._query = None
-        if not (self.bounded and self.wanted) or stopping.is_set():
+        if not (self.bounded and self._wanted) or stopping.is_set():
             return
         try:
             keep_dead_letters(self.spark, self.settings, self.target, ending=stopping)
         except (TidemarkError, PySparkException) as error:
             self._warn(error)
 
-    def _warn(self, error: BaseException) -> None:
+    @property
+    def _wanted(self) -> bool:
+        return self.alone or self.target.keeps_dead_letters
+
+    def _warn(self, error: Exception) -> None:
+        classifier = classifier_for(self.target.stream.failures)
+        if self.alone and classifier.classify(error).action is Action.STOP:
+            raise error
         log.warning("dead letters not kept", stream=self.target.name, error=error_info_of(error).summary)

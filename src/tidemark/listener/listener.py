@@ -219,7 +219,7 @@ class AtLeastOnceListener:
     # executing
 
     def _execute(self, records: Sequence[Record]) -> tuple[Batch, BatchResult]:
-        batch = self._batch_of(records)
+        self.busy, batch = True, self._batch_of(records)
         started = time.monotonic()
         execution = self._executor.submit(batch)
         self._rebalance.inflight = (batch, execution)

@@ -99,7 +99,7 @@ def backfill(
         raise UsageError(
             f"{target.table} cannot be corrected by coordinates: it has"
             f" {'raw records' if target.decode is None else 'one row per entity'}",
-            f"read the topic again instead: tidemark rewind --stream {target.name}",
+            f"read the topic again instead: {target.rewind}",
         )
     admin = KafkaAdmin(settings.kafka)
     asked = OffsetRange(admin.describe(target.stream.kafka_topic), start, end)

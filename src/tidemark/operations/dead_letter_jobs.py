@@ -23,7 +23,7 @@ def dead_letters_job(
     """Land the DLQ topics in their tables; returns the dead letters of each stream.
 
     Endless unless `available_now`: a query that fails is logged and started again, as its dead letters are safe on
-    the topic. Leaves out streams with `keep-table`, whose own application does it.
+    the topic. Raises what a person has to fix. Leaves out streams with `keep-table`, whose own application does it.
     """
     configure_logs(settings.logging)
     found: dict[str, DeadLetters] = {}
@@ -32,7 +32,7 @@ def dead_letters_job(
         if stream.destination is not None and not stream.dead_letter.keep_table:
             found[name] = DeadLetters.of(spark, settings, name)
     queries = [
-        DeadLetterTableQuery(spark, settings, each.target, available_now, polling=len(found))
+        DeadLetterTableQuery(spark, settings, each.target, available_now, polling=len(found), alone=True)
         for each in found.values()
     ]
     while not available_now:

@@ -34,6 +34,7 @@ _PERMANENT = {
     errno.ENOLCK: _NO_LOCKS,
     errno.EOPNOTSUPP: _NO_LOCKS,
     errno.EBADF: _NO_LOCKS,
+    errno.ENOSYS: _NO_LOCKS,
 }
 """What a person has to fix, and how. Any other error is that of a moment, such as too many open files."""
 

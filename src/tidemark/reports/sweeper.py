@@ -65,6 +65,7 @@ class Sweeper:
                 self._publisher.publish(row)
             except TooLarge as error:
                 log.error("cannot be published", request_id=row.request.request_id, error=error.message)
+                self._store.refuse(row.request.request_id, error_message=error.message)
                 continue
             self._store.published(row.request.request_id, row.generation)
             published += 1

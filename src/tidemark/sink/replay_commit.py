@@ -25,6 +25,8 @@ from tidemark.sink.table_log import LogPage, as_of_now
 log = structlog.get_logger(__name__)
 
 _MOST_ATTEMPTS = 70
+_MOST_WAITS = 4
+"""For the commit lock, which a stream holds while it writes a batch: two minutes in all."""
 
 
 def in_replay_chain(
@@ -44,7 +46,7 @@ def in_replay_chain(
     decide its rows after the state was read. Raises LedgerError where no seq is accepted, Locked where another
     writer keeps the table's commit lock.
     """
-    tried = 0
+    tried = waits = 0
     for number in range(1, _MOST_ATTEMPTS):
         state = read()
         # An adopted ledger does not know the newest seq, though Delta does: higher ones are tried.
@@ -63,8 +65,10 @@ def in_replay_chain(
                 ),
             )
         except Locked:
-            # Nobody came first: the caller waits for the lock as for an outage.
-            raise
+            # Nobody came first, so no higher seq is needed.
+            tried, waits = 0, waits + 1
+            if waits == _MOST_WAITS:
+                raise
         except RetriableError as error:
             log.warning("replay tries again", table=str(table), attempt=number, error=error.message)
     raise LedgerError(f"{table} accepts no replay", "start it again when no other replay of the table runs")

@@ -32,6 +32,11 @@ class Target:
         return f"tidemark adopt --stream {self.name.removesuffix('.landing')}"
 
     @property
+    def rewind(self) -> str:
+        """The command that moves the marks of this table and of the stream's other ones."""
+        return f"tidemark rewind --stream {self.name.removesuffix('.landing')}"
+
+    @property
     def idempotency(self) -> Idempotency:
         """A raw landing table holds every record of the topic as it is: it has no columns to merge by, and
         copies are records too.

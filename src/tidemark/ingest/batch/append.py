@@ -101,7 +101,7 @@ class AcceptedRows:
         try:
             committed = write(plan, observed, ledger_commit, self.bounds, self.new_offsets)
         except Exception as error:
-            check_readable(error, plan.stream)
+            check_readable(error, plan)
             check_timestamps(error, plan, self.bounds)
             check_constraints(error, self.routed.sparkSession, plan, self.bounds)
             raise

@@ -220,7 +220,7 @@ class IngestBatch:
                 "group offsets were set back; ignored, as the table's marks decide where a stream resumes",
                 stream=self.plan.stream,
                 partitions=back,
-                to_move_the_marks=f"tidemark rewind --stream {self.plan.stream}",
+                to_move_the_marks=self.plan.rewind,
             )
 
     def _ends(self) -> Marks | None:

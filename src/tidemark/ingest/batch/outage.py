@@ -17,7 +17,6 @@ from tidemark.contract.routes import Route
 from tidemark.ingest.batch.counts import BatchCounts
 from tidemark.ingest.batch.new_offsets import IS_NEW
 from tidemark.ingest.batch.plan import BatchPlan
-from tidemark.resilience.decisions import LOCKED
 
 STAGE = "append"
 _MESSAGE_LIMIT = 500
@@ -30,7 +29,7 @@ def may_dead_letter(plan: BatchPlan, error: RetriesExhausted | BreakerOpen) -> b
     if plan.idempotency.merge_keys:
         # A version of an entity that is replayed later could not be distinguished from the newest one.
         return False
-    if isinstance(error, RetriesExhausted) and error.decision.category == LOCKED.category:
+    if isinstance(error, RetriesExhausted) and error.decision.then is Action.RETRY:
         return False
     by_rule = plan.retry.classifier.classify(error).action is Action.DLQ
     wanted = by_rule or plan.processing.on_exhausted == "dead-letter"

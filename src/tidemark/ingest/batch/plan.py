@@ -41,5 +41,10 @@ class BatchPlan:
     idempotency: Idempotency = field(default_factory=Idempotency)
 
     @property
+    def rewind(self) -> str:
+        """The command that moves the marks of the stream's tables."""
+        return f"tidemark rewind --stream {self.stream.removesuffix('.landing')}"
+
+    @property
     def retry(self) -> Retrier:
         return self.availability.retry

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from tidemark.config.stream import Mode
 from tidemark.contract import records
 from tidemark.contract.errors import DataLoss, NonRetriableError, RestartStream
 from tidemark.contract.failures import in_one_line
@@ -26,7 +28,7 @@ _VIOLATED = (
 )
 
 
-def check_readable(error: Exception, stream: str) -> None:
+def check_readable(error: Exception, plan: BatchPlan) -> None:
     """Raises DataLoss, with partition and offset, where `error` names a record whose checksum is wrong: no
     retry fixes it, and no other reader gets past it. Returns for any other error.
     """
@@ -38,7 +40,7 @@ def check_readable(error: Exception, stream: str) -> None:
                 f"topic {topic} cannot be read at partition {partition}, offset {offset}:"
                 f" {why.strip()[:200]}",
                 "restore the partition from a replica or a backup; to go on without the damaged batch:"
-                f" tidemark rewind --stream {stream} --to-offset {partition}=<the first offset behind it>",
+                f" {plan.rewind} --to-offset {partition}=<the first offset behind it>",
             ) from error
 
 
@@ -51,21 +53,35 @@ def check_timestamps(error: Exception, plan: BatchPlan, bounds: Bounds) -> None:
     if not any(link.condition == _NO_TIMESTAMP or "long overflow" in link.message for link in links):
         return
     found = plan.admin.at_time(plan.topic, records.LAST_MILLIS + 1)
-    # The broker knows the first such record of a partition alone, which one may have gone past already.
+    # The broker knows the first such record of a partition alone, which the marks may have passed already.
     inside = {p: found.at(p) for p, (first, end) in bounds.ranges.items() if first <= found.at(p) < end}
-    if not inside:
+    passed = {p: (first, end) for p, (first, end) in bounds.ranges.items() if found.at(p) < first}
+    if not inside and not passed:
         return
-    stream = plan.stream.removesuffix(".landing")
-    named = "; ".join(f"partition {p}, offset {o}" for p, o in inside.items())
-    skipped = "".join(f" --to-offset {p}={o + 1}" for p, o in inside.items())
-    before = "".join(f" --range {p}={bounds.start.at(p)}..{o}" for p, o in inside.items())
+    named = [f"partition {p}, offset {o}" for p, o in inside.items()]
+    if not inside:
+        named = [f"partition {p}, one of the offsets {a} to {b - 1}" for p, (a, b) in passed.items()]
     raise DataLoss(
         f"topic {plan.topic.name} has a record whose timestamp is after the year 294246, which Spark cannot read:"
-        f" {named}",
-        f"go on behind it: tidemark rewind --stream {stream}{skipped}; then land what comes before it:"
-        f" tidemark backfill --stream {stream}{before}; message.timestamp.after.max.ms of the topic refuses such"
-        " records",
+        f" {'; '.join(named)}",
+        _behind(inside, plan, bounds),
     ) from error
+
+
+def _behind(found: Mapping[int, int], plan: BatchPlan, bounds: Bounds) -> str:
+    """How to go on behind these offsets without losing what comes before them."""
+    options = plan.idempotency
+    skipped = "".join(f" --to-offset {p}={o + 1}" for p, o in found.items()) or " --to-offset <behind it>"
+    if not found or plan.decode is None or options.mode is Mode.FINGERPRINT or options.merge_keys:
+        return (
+            "lower processing.max-batch-size until the batch before the record lands, then go on behind it:"
+            f" {plan.rewind}{skipped}"
+        )
+    before = "".join(f" --range {p}={bounds.start.at(p)}..{o}" for p, o in found.items())
+    return (
+        f"go on behind it: {plan.rewind}{skipped}; then land what comes before it, in this table alone:"
+        f" tidemark backfill --stream {plan.stream}{before}"
+    )
 
 
 def check_constraints(error: Exception, spark: SparkSession, plan: BatchPlan, bounds: Bounds) -> None:

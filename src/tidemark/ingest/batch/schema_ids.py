@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from tidemark.contract.errors import RestartStream
 from tidemark.ingest.batch.new_offsets import Bounds
 from tidemark.ingest.batch.plan import BatchPlan
+from tidemark.ingest.batch.refusals import check_readable, check_timestamps
 from tidemark.source.reader import read_range
 from tidemark.transform import DecodePlan, needs_ids, unknown_ids, widen
 
@@ -30,7 +31,12 @@ def check_schema_ids(spark: SparkSession, plan: BatchPlan, bounds: Bounds) -> No
     if decode is None or plan.registry is None or not needs_ids(decode):
         return
     read = read_range(spark, plan.admin.kafka, plan.topic, start=bounds.start, end=bounds.end)
-    ids = unknown_ids(read, decode)
+    try:
+        ids = unknown_ids(read, decode)
+    except Exception as error:
+        check_readable(error, plan)
+        check_timestamps(error, plan, bounds)
+        raise
     if not ids:
         return
     wider = plan.retry.call(lambda: widen(decode, ids, plan.registry), step="ask the schema registry")

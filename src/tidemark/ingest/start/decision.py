@@ -168,7 +168,7 @@ def _within_kafka(
         raise DataLoss(
             f"the marks of {target.table} lie beyond the end of topic {topic.name}: {listed}",
             "the topic lost records (unclean leader election, or truncated); to land what comes from here on:"
-            f" tidemark rewind --stream {target.name} --to-latest",
+            f" {target.rewind} --to-latest",
         )
     earliest = admin.earliest(topic)
     lost = {p: r for p, r in state.resume.behind(earliest).items() if p in topic.partitions}
@@ -180,8 +180,7 @@ def _within_kafka(
         raise DataLoss(
             f"retention took {count} records of topic {topic.name} that were not read yet: {ranges}",
             "to record the loss and go on: on-data-loss: continue, or"
-            f" tidemark rewind --stream {target.name}"
-            + "".join(f" --to-offset {p}={first}" for p, (_, first) in lost.items()),
+            f" {target.rewind}" + "".join(f" --to-offset {p}={first}" for p, (_, first) in lost.items()),
         )
     log.error("records lost to retention", stream=target.name, records=count, ranges=ranges)
     marks, published = state.marks.highest(earliest), state.published.highest(earliest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -16,6 +17,8 @@ from tidemark.listener.member import GroupMember
 from tidemark.listener.starting import StartingPoint
 
 log = structlog.get_logger("tidemark.listener")
+
+_ASK_AGAIN_S = 1.0
 
 Notice = Callable[[Sequence[Partition]], None]
 
@@ -90,6 +93,7 @@ class Rebalance:
         """
         if owned.offsets.has_open:
             owned.seek_to = owned.offsets.next_offset
+            owned.paused_until = time.monotonic() + _ASK_AGAIN_S
             return
         offset = self._start.within_range(owned.where, owned.offsets.next_offset)
         owned.offsets.restart_at(offset)
