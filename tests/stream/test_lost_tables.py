@@ -98,7 +98,7 @@ def test_the_stream_says_so_when_its_marks_lie_beyond_the_end_of_the_topic(
     refused = flow.run().error
     assert isinstance(refused, DataLoss)
     assert "partition 0: marks at 500, topic ends at 3" in refused.message
-    assert "rewind --to-latest" in str(refused.hint)
+    assert "tidemark rewind --stream events --to-latest" in str(refused.hint)
 
     assert commanded(flow, "rewind", "--stream", NAME, "--to-latest", "--yes") == 0
     flow.produce(good(3))
