@@ -95,7 +95,7 @@ class IngestBatch:
             check_clock(plan.checkpoint, batch_id, plan.idempotency)
             # The state store must see the batch once, however often the batch is read.
             batch = kept(batch, eager=False)
-        check_schema_ids(batch.sparkSession, plan, bounds)
+        check_schema_ids(batch, plan, bounds)
         routed, landed = plan.availability.retry_until_available(
             TABLE,
             lambda: self._to_table(batch, batch_id, bounds),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 
 from tidemark.contract.errors import RestartStream
 from tidemark.ingest.batch.new_offsets import Bounds
 from tidemark.ingest.batch.plan import BatchPlan
 from tidemark.ingest.batch.refusals import check_readable, check_timestamps
-from tidemark.source.reader import read_range
 from tidemark.transform import DecodePlan, needs_ids, unknown_ids, widen
 
 
@@ -20,19 +19,18 @@ class WiderPlan(RestartStream):
         self.decode = decode
 
 
-def check_schema_ids(spark: SparkSession, plan: BatchPlan, bounds: Bounds) -> None:
+def check_schema_ids(batch: DataFrame, plan: BatchPlan, bounds: Bounds) -> None:
     """Raises WiderPlan, before anything is written, where the registry has a schema for an unknown id of the
     batch; RetriesExhausted while the registry is unavailable.
 
-    Ids that the registry does not have reject their records. Framed Avro with a registry costs a second read of the
-    batch's records, which are not decoded for it.
+    Ids that the registry does not have reject their records. Only framed Avro with a registry costs a look at
+    the batch.
     """
     decode = plan.decode
     if decode is None or plan.registry is None or not needs_ids(decode):
         return
-    read = read_range(spark, plan.admin.kafka, plan.topic, start=bounds.start, end=bounds.end)
     try:
-        ids = unknown_ids(read, decode)
+        ids = unknown_ids(batch, decode)
     except Exception as error:
         check_readable(error, plan)
         check_timestamps(error, plan, bounds)
