@@ -114,7 +114,7 @@ def test_a_table_made_again_while_its_lock_is_waited_for_has_one_lock(
     folder = tmp_path / "events"
     folder.mkdir()
     table, path = TableRef(path=str(folder)), folder / "_tidemark.lock"
-    opened = [path.open("a")]  # by one that waits, before the table is made again
+    opened = [path.open("a")]  # another writer's, from before the table was created again
     path.unlink()
     again = lock._opened
     monkeypatch.setattr(lock, "_opened", lambda path: opened.pop() if opened else again(path))

@@ -9,9 +9,12 @@ import pytest
 
 from tidemark.contract.errors import DataLoss
 from tidemark.contract.failures import Action
+from tidemark.contract.marks import Marks
+from tidemark.ingest.batch.new_offsets import Bounds
 from tidemark.ingest.batch.refusals import check_readable
 from tidemark.resilience.classification import Classifier
 
+BOUNDS = Bounds(Marks({3: 0}), Marks({3: 5000}))
 PLAN: Any = SimpleNamespace(rewind="tidemark rewind --stream orders")
 TRACE = "\n".join(
     (
@@ -30,7 +33,7 @@ TRACE = "\n".join(
 @pytest.mark.guarantee("bad day: a segment of the broker is damaged")
 def test_a_record_that_the_broker_cannot_give_back_is_named_with_what_to_do() -> None:
     with pytest.raises(DataLoss) as raised:
-        check_readable(RuntimeError(TRACE), PLAN)
+        check_readable(RuntimeError(TRACE), PLAN, BOUNDS)
     assert "topic orders-eu cannot be read at partition 3, offset 4711: Record is corrupt" in str(
         raised.value
     )
@@ -43,4 +46,4 @@ def test_reading_is_not_retried_when_the_broker_cannot_give_a_record_back() -> N
 
 
 def test_other_errors_pass_by() -> None:
-    check_readable(OSError("No space left on device"), PLAN)
+    check_readable(OSError("No space left on device"), PLAN, BOUNDS)

@@ -44,7 +44,7 @@ class DeadLetterService:
     def tally(self, stream: str) -> list[Tally]:
         """Empty while there is no table yet."""
         found = self.of(stream)
-        return found.tally() if found.table.exists(self.spark()) else []
+        return found.tally(Selection(statuses=ALL)) if found.table.exists(self.spark()) else []
 
     def listed(
         self, stream: str, *, code: str | None = None, status: str | None = None, after: Place | None = None

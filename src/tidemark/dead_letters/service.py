@@ -46,13 +46,9 @@ class DeadLetters:
     def table(self) -> DeadLetterTable:
         return DeadLetterTable(self.target.table)
 
-    def start(self, *, available_now: bool, polling: int = 1) -> StreamingQuery | None:
-        """Starts the query that feeds the table from the DLQ topic; None while there is no such topic. `polling` is
-        how many queries the application has: they share its polls.
-        """
-        return start_dead_letters(
-            self.spark, self.settings, self.target, available_now=available_now, polling=polling
-        )
+    def start(self, *, available_now: bool) -> StreamingQuery | None:
+        """Starts the query that feeds the table from the DLQ topic; None while there is no such topic."""
+        return start_dead_letters(self.spark, self.settings, self.target, available_now=available_now)
 
     def catch_up(self) -> None:
         """Brings the table up to the end of the DLQ topic."""
@@ -67,7 +63,8 @@ class DeadLetters:
             )
         return self.table.dead_letters(self.spark)
 
-    def tally(self, selection: Selection = Selection(statuses=ALL)) -> list[Tally]:  # noqa: B008  # it is frozen
+    def tally(self, selection: Selection) -> list[Tally]:
+        """The counts of the chosen dead letters by code and status."""
         return tally_of(selection.of(self.all()))
 
     def listed(self, selection: Selection) -> list[Listed]:

@@ -15,7 +15,7 @@ from tidemark.contract import records
 from tidemark.contract.dead_letters import BASE64_PREFIX, ENVELOPE_VERSION, ERRORS_PREFIX
 from tidemark.contract.failure_codes import FailureCode
 from tidemark.dead_letters.headers import for_sink
-from tidemark.transform.content import headers_or_empty
+from tidemark.transform.content import headers_size, octets
 
 _MESSAGE_LIMIT = 2000
 _OTHER_HEADERS = 2048
@@ -90,20 +90,17 @@ class DeadLetterTopic:
 
     def too_large(self) -> Column:
         """Whether a record with its headers may not fit the topic."""
-        return self._size_without_value() + _octets(self._value()) > self.max_bytes
+        return self._size_without_value() + octets(self._value()) > self.max_bytes
 
     def _bare(self) -> Column:
         """Whether the record may not fit without its value either."""
         return self._size_without_value() > self.max_bytes
 
     def _size_without_value(self) -> Column:
-        headers = F.aggregate(
-            headers_or_empty(),
-            F.lit(0),
-            lambda size, h: size + F.octet_length(h["name"]) + _octets(h["value"]) + _OF_A_HEADER,
-        )
         message = F.substring(F.col(records.FAILURE)["message"], 1, _MESSAGE_LIMIT)
-        return _octets(F.col(records.KEY)) + _octets(message) + headers + _OTHER_HEADERS
+        return (
+            octets(F.col(records.KEY)) + octets(message) + headers_size(of_each=_OF_A_HEADER) + _OTHER_HEADERS
+        )
 
     def _value(self) -> Column:
         return F.col(records.PAYLOAD) if self.format == "headers" else F.encode(_envelope(), "UTF-8")
@@ -155,10 +152,6 @@ def _envelope() -> Column:
     named = F.struct(*[value.alias(name) for name, value in fields.items()])
     moments = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "timeZone": "UTC"}
     return F.to_json(named, {"ignoreNullFields": "false", **moments})
-
-
-def _octets(part: Column) -> Column:
-    return F.coalesce(F.octet_length(part), F.lit(0))
 
 
 def _as_text(payload: Column) -> Column:

@@ -209,11 +209,7 @@ class Ingest:
         ledger = HeldLedger(plan, start.state, read_at=0.0 if beaten else started)
         replay_outage = OutageReplay(self.spark, self.settings, target, ledger)
         keep_dead_letters = DeadLetterTableQuery(
-            self.spark,
-            self.settings,
-            target,
-            self.available_now,
-            polling=self._polling,
+            self.spark, self.settings, target, self.available_now, polling=self._polling
         )
         background = Background(self.spark, target, ledger, self.now, replay_outage, keep_dead_letters)
         observing = Observers([restart_policy, self._observing])

@@ -75,10 +75,11 @@ def _ended(query: StreamingQuery, handler: IngestBatch, stopping: threading.Even
     except PySparkException:
         if stopping.is_set():
             return True
-        # Spark passes on a batch's error as text; the handler has the error itself, with its own cause.
-        if handler.failure is not None:
-            raise handler.failure  # noqa: B904
-        raise
+        failure = handler.failure
+        if failure is None:
+            raise
+    # Spark passes on a batch's error as text; the handler has the error itself, with its own cause.
+    raise failure
 
 
 def _stop_gently(query: StreamingQuery) -> None:

@@ -18,9 +18,9 @@ from tidemark.contract.errors import ConfigError, NonRetriableError
 from tidemark.listener.delivery.assignment import Assigned
 from tidemark.listener.delivery.batch import Batch, BatchResult, Partition, Record
 from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
-from tidemark.listener.delivery.giving_up import GivingUp, ListenerStopped
+from tidemark.listener.delivery.giving_up import GivingUp, ListenerStopped, log_failure
 from tidemark.listener.delivery.rebalance import Notice, Rebalance
-from tidemark.listener.delivery.settlement import GivenUp, Settlement, Settler, log_failure
+from tidemark.listener.delivery.settlement import GivenUp, Settlement, Settler
 from tidemark.listener.executor import Executor
 from tidemark.listener.identity import ASKED_EVERY, TopicIdentity, TopicRecreated
 from tidemark.listener.member import STOPPING, GroupMember, record_of

@@ -20,7 +20,7 @@ from tidemark.config.destination import TableRef
 from tidemark.contract.errors import Locked, NonRetriableError
 
 LONGEST_WAIT_S = 30.0
-"""Less than a query that is told to stop gets for its batch."""
+"""Shorter than the time that a stopped query has for the end of its batch."""
 _LOOK_S = 0.05
 # Delta and VACUUM ignore names with a leading underscore.
 _NAME = "_tidemark.lock"

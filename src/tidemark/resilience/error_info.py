@@ -16,6 +16,7 @@ from tidemark.contract.errors import TidemarkError
 from tidemark.contract.failures import ErrorInfo, Link
 from tidemark.resilience.replies import is_kafka_error, kafka_link, with_reply
 from tidemark.resilience.trace_text import (
+    DEPTH,
     MESSAGE_LIMIT,
     described,
     links_in,
@@ -23,7 +24,6 @@ from tidemark.resilience.trace_text import (
     same_failure,
 )
 
-_DEPTH = 32
 _NO_ANCESTOR = {"object", "Exception", "BaseException"}
 
 
@@ -50,7 +50,7 @@ def class_name(kind: type) -> str:
 
 
 def _links(error: object, seen: set[int], depth: int) -> Iterator[Link]:
-    if error is None or depth >= _DEPTH or id(error) in seen:
+    if error is None or depth >= DEPTH or id(error) in seen:
         return
     seen.add(id(error))
     if is_kafka_error(error):

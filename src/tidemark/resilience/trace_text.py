@@ -15,7 +15,7 @@ from tidemark.contract.failures import Link
 
 MESSAGE_LIMIT = 2048
 _TEXT_LIMIT = 262_144
-_DEPTH = 32
+DEPTH = 32
 
 _JAVA_CLASS = r"(?:[A-Za-z_$][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error|Throwable|Failure|Interrupt)\w*"
 _HEAD = re.compile(rf"^:?\s?({_JAVA_CLASS})(?::(?:\s+(.*))?)?$")
@@ -76,7 +76,7 @@ def links_in_message(message: str) -> tuple[Link, ...]:
 
 def _with_inner(name: str, message: str) -> Iterator[Link]:
     yield described(name, message)
-    for _ in range(_DEPTH):
+    for _ in range(DEPTH):
         nested = _NESTED.match(message)
         if nested is None:
             break

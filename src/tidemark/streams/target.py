@@ -13,6 +13,11 @@ from tidemark.source.checkpoint import Checkpoint
 from tidemark.transform import DecodePlan
 
 
+def command(name: str, target: str) -> str:
+    """The command `name` for the stream of a target: a landing table has the name of its stream and `.landing`."""
+    return f"tidemark {name} --stream {target.removesuffix('.landing')}"
+
+
 @dataclass(frozen=True)
 class Target:
     """One table of a stream. Without `decode` it is a raw landing table."""
@@ -29,12 +34,12 @@ class Target:
     @property
     def adopt(self) -> str:
         """The command that takes over this table, with the stream's other ones."""
-        return f"tidemark adopt --stream {self.name.removesuffix('.landing')}"
+        return command("adopt", self.name)
 
     @property
     def rewind(self) -> str:
         """The command that moves the marks of this table and of the stream's other ones."""
-        return f"tidemark rewind --stream {self.name.removesuffix('.landing')}"
+        return command("rewind", self.name)
 
     @property
     def idempotency(self) -> Idempotency:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tidemark.transform.classify import SCHEMA_ID, transform
 from tidemark.transform.explain import Explained, explain
 from tidemark.transform.plan import DecodePlan, decode_plan
-from tidemark.transform.registry import SchemaRegistry, needs_ids, unknown_ids, widen, with_registered
+from tidemark.transform.registry import SchemaRegistry, unknown_ids, widen, with_registered
 
 __all__ = [
     "SCHEMA_ID",
@@ -19,7 +19,6 @@ __all__ = [
     "SchemaRegistry",
     "decode_plan",
     "explain",
-    "needs_ids",
     "transform",
     "unknown_ids",
     "widen",

@@ -19,6 +19,20 @@ def headers_or_empty() -> Column:
     return F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL))
 
 
+def octets(part: Column) -> Column:
+    """The bytes of a text or a binary; 0 of NULL."""
+    return F.coalesce(F.octet_length(part), F.lit(0))
+
+
+def headers_size(*, of_each: int) -> Column:
+    """The bytes of the names and the values of the record's headers, and `of_each` for each header."""
+    return F.aggregate(
+        headers_or_empty(),
+        F.lit(0),
+        lambda size, h: size + F.octet_length(h["name"]) + octets(h["value"]) + of_each,
+    )
+
+
 def content_hash(parts: Sequence[str]) -> Column:
     """BINARY(32) over `ENVELOPE_COLUMNS`: key, value and headers as named, in the given order.
 

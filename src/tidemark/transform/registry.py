@@ -123,16 +123,16 @@ class SchemaRegistry:
         raise RetriableError(f"the schema registry's answer for {path} is no schema")
 
 
-def needs_ids(plan: DecodePlan) -> bool:
+def _names_ids(plan: DecodePlan) -> bool:
     """Whether records name the schemas that they were written with."""
     return plan.framed and Format.AVRO in plan.formats
 
 
 def unknown_ids(envelopes: DataFrame, plan: DecodePlan) -> frozenset[int]:
     """Schema ids in these records that the plan has no schema of, at most `MOST_IDS`, the most frequent ones. Reads
-    the records where the plan `needs_ids`.
+    the records where they name such ids.
     """
-    if not needs_ids(plan):
+    if not _names_ids(plan):
         return frozenset()
     settled = sorted(plan.writers)
     payload = F.col(records.PAYLOAD)
@@ -155,7 +155,7 @@ def _schema_id(payload: Column) -> Column:
 
 def ids_in(payloads: Iterable[bytes | None], plan: DecodePlan) -> frozenset[int]:
     """As `unknown_ids`, of payloads in this process."""
-    if not needs_ids(plan):
+    if not _names_ids(plan):
         return frozenset()
     framed = (p for p in payloads if p is not None and len(p) >= 5 and p[0] == 0)
     return frozenset(int.from_bytes(p[1:5], "big") for p in framed) - plan.writers.keys()

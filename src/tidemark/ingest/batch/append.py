@@ -17,7 +17,7 @@ from tidemark.ingest.batch.counts import BatchCounts, batch_counts_of, dead_lett
 from tidemark.ingest.batch.held_ledger import HeldLedger
 from tidemark.ingest.batch.new_offsets import Bounds, NewOffsets
 from tidemark.ingest.batch.plan import BatchPlan
-from tidemark.ingest.batch.refusals import check_constraints, check_readable, check_timestamps
+from tidemark.ingest.batch.refusals import check_constraints, check_readable
 from tidemark.ingest.idempotency.modes import write
 from tidemark.sink.append import Committed
 from tidemark.source.reader import most_tasks
@@ -101,8 +101,7 @@ class AcceptedRows:
         try:
             committed = write(plan, observed, ledger_commit, self.bounds, self.new_offsets)
         except Exception as error:
-            check_readable(error, plan)
-            check_timestamps(error, plan, self.bounds)
+            check_readable(error, plan, self.bounds)
             check_constraints(error, self.routed.sparkSession, plan, self.bounds)
             raise
         return committed, batch_counts_of(observation)

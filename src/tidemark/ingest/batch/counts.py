@@ -18,6 +18,7 @@ from tidemark.dead_letters.topic import REJECTED_COLUMNS
 from tidemark.ingest.batch.new_offsets import IS_NEW
 from tidemark.platform.capabilities import observes_smallest
 from tidemark.platform.session import over_connect
+from tidemark.transform.content import headers_size, octets
 from tidemark.transform.decode.scalar import LAST_MICROS
 
 LARGEST_CARRIED_BYTES = 4096
@@ -150,16 +151,9 @@ _SIZED = (records.KEY, records.PAYLOAD, records.HEADERS, records.FAILURE)
 
 def _size() -> Column:
     """Bytes of a rejected record and of the reason of its rejection."""
-    headers = F.aggregate(
-        F.coalesce(F.col(records.HEADERS), F.array().cast(records.HEADERS_DDL)),
-        F.lit(0),
-        lambda size, h: (
-            size + _OF_A_HEADER + F.octet_length(h["name"]) + F.coalesce(F.octet_length(h["value"]), F.lit(0))
-        ),
-    )
     reason = F.to_json(F.col(records.FAILURE))  # of many faults it is longer than the record
-    parts = [F.coalesce(F.octet_length(c), F.lit(0)) for c in (records.KEY, records.PAYLOAD, reason)]
-    return parts[0] + parts[1] + parts[2] + headers
+    parts = [octets(part) for part in (F.col(records.KEY), F.col(records.PAYLOAD), reason)]
+    return parts[0] + parts[1] + parts[2] + headers_size(of_each=_OF_A_HEADER)
 
 
 def _dead_letters(carried: list[Row] | None, rejected: int) -> list[Row] | None:

@@ -13,6 +13,7 @@ from tidemark.resilience.retry import Retrier
 from tidemark.source.checkpoint import Checkpoint
 from tidemark.source.groups import GroupOffsets
 from tidemark.source.topics import KafkaAdmin, Topic
+from tidemark.streams.target import command
 from tidemark.transform import DecodePlan, SchemaRegistry
 
 
@@ -43,7 +44,7 @@ class BatchPlan:
     @property
     def rewind(self) -> str:
         """The command that moves the marks of the stream's tables."""
-        return f"tidemark rewind --stream {self.stream.removesuffix('.landing')}"
+        return command("rewind", self.stream)
 
     @property
     def retry(self) -> Retrier:

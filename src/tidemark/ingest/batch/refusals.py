@@ -28,11 +28,13 @@ _VIOLATED = (
 )
 
 
-def check_readable(error: Exception, plan: BatchPlan) -> None:
-    """Raises DataLoss, with partition and offset, where `error` names a record whose checksum is wrong: no
-    retry fixes it, and no other reader gets past it. Returns for any other error.
+def check_readable(error: Exception, plan: BatchPlan, bounds: Bounds) -> None:
+    """Raises DataLoss, with partition and offset, for a record that cannot be read: its checksum is wrong, or its
+    timestamp is none that Spark's reader can hold. No retry fixes it, and no reader of Spark gets past it. Returns
+    for any other error.
     """
-    for link in error_info_of(error).links:
+    links = error_info_of(error).links
+    for link in links:
         found = _DAMAGED.search(link.message)
         if found is not None:
             topic, partition, offset, why = found.groups()
@@ -42,16 +44,12 @@ def check_readable(error: Exception, plan: BatchPlan) -> None:
                 "restore the partition from a replica or a backup; to go on without the damaged batch:"
                 f" {plan.rewind} --to-offset {partition}=<the first offset behind it>",
             ) from error
+    if any(link.condition == _NO_TIMESTAMP or "long overflow" in link.message for link in links):
+        _check_timestamps(error, plan, bounds)
 
 
-def check_timestamps(error: Exception, plan: BatchPlan, bounds: Bounds) -> None:
-    """Raises DataLoss, with partition and offset, where a record of the batch has a timestamp that Spark's reader
-    cannot hold as microseconds, such as nanoseconds sent as milliseconds: it fails whatever reads the record.
-    Returns for any other error.
-    """
-    links = error_info_of(error).links
-    if not any(link.condition == _NO_TIMESTAMP or "long overflow" in link.message for link in links):
-        return
+def _check_timestamps(error: Exception, plan: BatchPlan, bounds: Bounds) -> None:
+    """For a timestamp that is too large in microseconds, such as nanoseconds sent as milliseconds."""
     found = plan.admin.at_time(plan.topic, records.LAST_MILLIS + 1)
     # The broker knows the first such record of a partition alone, which the marks may have passed already.
     inside = {p: found.at(p) for p, (first, end) in bounds.ranges.items() if first <= found.at(p) < end}

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from tidemark.contract.errors import RestartStream
 from tidemark.ingest.batch.new_offsets import Bounds
 from tidemark.ingest.batch.plan import BatchPlan
-from tidemark.ingest.batch.refusals import check_readable, check_timestamps
-from tidemark.transform import DecodePlan, needs_ids, unknown_ids, widen
+from tidemark.ingest.batch.refusals import check_readable
+from tidemark.transform import DecodePlan, unknown_ids, widen
 
 
 class WiderPlan(RestartStream):
@@ -27,13 +27,12 @@ def check_schema_ids(batch: DataFrame, plan: BatchPlan, bounds: Bounds) -> None:
     the batch.
     """
     decode = plan.decode
-    if decode is None or plan.registry is None or not needs_ids(decode):
+    if decode is None or plan.registry is None:
         return
     try:
         ids = unknown_ids(batch, decode)
     except Exception as error:
-        check_readable(error, plan)
-        check_timestamps(error, plan, bounds)
+        check_readable(error, plan, bounds)
         raise
     if not ids:
         return

@@ -10,6 +10,7 @@ import structlog
 from tidemark.config.listener import Listener
 from tidemark.contract.errors import NonRetriableError
 from tidemark.listener.delivery.assignment import Assignment
+from tidemark.listener.delivery.batch import BatchResult
 from tidemark.listener.delivery.dead_letter import DeadLetterPublisher
 from tidemark.listener.delivery.judging import policy_of
 from tidemark.listener.delivery.settlement import GivenUp, Settlement
@@ -21,6 +22,19 @@ class ListenerStopped(NonRetriableError):
     """The exit condition, or a failure that a person must look at. Nothing that failed is committed."""
 
     condition = "TIDEMARK_LISTENER_STOPPED"
+
+
+def log_failure(result: BatchResult, settlement: Settlement) -> None:
+    """One line for a batch that failed, with the first failure."""
+    failure = next(iter(result.failures.values()), None)
+    if failure is not None:
+        log.warning(
+            "batch failed",
+            records=settlement.failed,
+            error=f"{failure.exception_class}: {failure.message}",
+            scope=failure.scope.value,
+            waits_s=settlement.outage or max(settlement.delays.values(), default=0.0),
+        )
 
 
 class GivingUp:

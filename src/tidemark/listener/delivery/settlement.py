@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import structlog
-
 from tidemark.config.listener import Listener
 from tidemark.contract.failures import Scope
 from tidemark.listener.delivery.assignment import Assigned, Assignment
 from tidemark.listener.delivery.batch import Batch, BatchResult, Record
 from tidemark.listener.delivery.failure import Failure
 from tidemark.listener.delivery.judging import policy_of
-
-log = structlog.get_logger("tidemark.listener")
 
 
 @dataclass(frozen=True)
@@ -40,19 +36,6 @@ class Settlement:
     def delay(self, owned: Assigned, seconds: float) -> None:
         """Pauses the partition for at least so long."""
         self.delays[owned.epoch] = max(seconds, self.delays.get(owned.epoch, 0.0))
-
-
-def log_failure(result: BatchResult, settlement: Settlement) -> None:
-    """One line for a batch that failed, with the first failure."""
-    failure = next(iter(result.failures.values()), None)
-    if failure is not None:
-        log.warning(
-            "batch failed",
-            records=settlement.failed,
-            error=f"{failure.exception_class}: {failure.message}",
-            scope=failure.scope.value,
-            waits_s=settlement.outage or max(settlement.delays.values(), default=0.0),
-        )
 
 
 class Settler:

@@ -122,9 +122,11 @@ class Archive:
                 objects.setdefault(ref, {})[key] = written
         old = [ref for ref, keys in objects.items() if max(keys.values()) <= self._now() - grace]
         unreferenced = set(old) - referenced(old) - self._not_ours
-        ours = {ref for ref in unreferenced if self._is_ours(ref, has_asked)}
+        requests = {ref: self._request_of(ref) for ref in unreferenced}
+        # Rows without a summary are not a report, whoever wrote them.
+        ours = {ref for ref, request in requests.items() if request is None or _holds(has_asked, request)}
         self._not_ours |= unreferenced - ours
-        ended = {ref for ref in ours if not self._holds(ref, under_way)}
+        ended = {ref for ref in ours if not _holds(under_way, requests[ref])}
         orphans = sorted(ended - referenced(ended))
         for ref in old:
             half_written = sorted(key for key in objects[ref] if key.split("/")[-1].startswith("."))
@@ -133,21 +135,25 @@ class Archive:
                 self._objects.delete(key)
         return orphans
 
-    def _is_ours(self, ref: str, has_asked: Callable[[Mapping[str, Any]], bool]) -> bool:
-        """Rows without a summary are not a report, whoever wrote them."""
-        return self._objects.read(_key(ref, SUMMARY)) is None or self._holds(ref, has_asked)
-
-    def _holds(self, ref: str, of_request: Callable[[Mapping[str, Any]], bool]) -> bool:
-        """Whether it holds of the request of this report; not of one that cannot be read."""
+    def _request_of(self, ref: str) -> Any:
+        """What the summary says was asked; None without a summary, empty where it cannot be read."""
         text = self._objects.read(_key(ref, SUMMARY))
         try:
-            return text is not None and of_request(json.loads(text)["request"])
+            return None if text is None else json.loads(text)["request"]
         except (ValueError, KeyError, TypeError):
-            return False
+            return {}
 
 
 def _key(ref: str, name: str) -> str:
     return f"{ref}/{name}"
+
+
+def _holds(of_request: Callable[[Mapping[str, Any]], bool], request: Any) -> bool:
+    """Not of a request that others wrote in another form."""
+    try:
+        return of_request(request)
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def _ref(key: str) -> str | None:

@@ -128,14 +128,14 @@ class StatusStore:
 
     def refuse(self, request_id: str, *, error_message: str) -> None:
         """SUBMITTED to FAILED, without an event: it cannot be published."""
-        row = requests.c
-        own = and_(row.request_id == request_id, row.status == Status.SUBMITTED.value)
-        failed = {
-            "status": Status.FAILED.value,
-            "error_class": "TooLarge",
-            "error_message": error_message[:2000],
-        }
-        change(self.engine, own, **failed)
+        change(
+            self.engine,
+            requests.c.request_id == request_id,
+            requests.c.status == Status.SUBMITTED.value,
+            status=Status.FAILED.value,
+            error_class="TooLarge",
+            error_message=error_message[:2000],
+        )
 
     def retry(self, request_id: str) -> bool:
         """FAILED to SUBMITTED, unpublished, without pinned inputs."""
